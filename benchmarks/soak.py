@@ -27,7 +27,8 @@ from pyspark import SparkContext
 from rich.console import Console
 
 from benchmarks.measure import RESULTS, versions
-from dcrec_spark.config import RetrainConfig, load_config
+from dcrec_spark.config.jobs import RetrainConfig
+from dcrec_spark.config.load import load_config
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.jobs.runner import run_job

@@ -15,8 +15,9 @@ from pyspark.sql import functions as F
 from rich.panel import Panel
 from rich.table import Table
 
-from dcrec_spark.config import RetrainConfig, load_config
-from dcrec_spark.data.titles import read_titles
+from dcrec_spark.config.jobs import RetrainConfig
+from dcrec_spark.config.load import load_config
+from dcrec_spark.data.listed import read_titles
 from dcrec_spark.errors import DcrecError
 from dcrec_spark.jobs.cli import configure_logging
 from dcrec_spark.jobs.console import Reporter

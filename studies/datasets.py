@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import InputConfig, ValidationConfig
+from dcrec_spark.config.sections import InputConfig, ValidationConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.evaluation.splits import is_held_out, split_within_users

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from rich.console import RenderableType
 from rich.text import Text
 
-from dcrec_spark.config import JobConfig
+from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.config.types import Section
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs

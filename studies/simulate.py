@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import RenderableType
 from rich.text import Text
 
-from dcrec_spark.config import JobConfig
+from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.publish.object_store import open_output
 from dcrec_spark.publish.parquet import StagedRun

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
-from dcrec_spark.config import forget_secrets
+from dcrec_spark.config.secrets import forget_secrets
 from dcrec_spark.spark.session import build_session
 from tests.promises import Recorder
 

@@ -1,8 +1,10 @@
-"""Reading of a job's configuration: defaults, YAML file, ``section.name=value``.
+"""Reading of a job's configuration (defaults, YAML file, ``section.name=value``), its recorded form, and its hash.
 
 YAML is read by the rules of version 1.2: 010 is no octal number, 1:30 and yes are text.
 """
 
+import hashlib
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +16,25 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from dcrec_spark.config.jobs import AllSettings, is_free_text, jobs_with, known_settings, nearest_settings, section_type
-from dcrec_spark.config.secrets import MASK, VARIABLE, is_secret_name, mask_secrets, remember_secrets, secret_values
-from dcrec_spark.config.sections import JobConfig
+from dcrec_spark.config.jobs import (
+    AllSettings,
+    RetrainConfig,
+    is_free_text,
+    jobs_with,
+    known_settings,
+    nearest_settings,
+    section_type,
+)
+from dcrec_spark.config.secrets import (
+    MASK,
+    VARIABLE,
+    is_secret_name,
+    mask_secrets,
+    masked_leaves,
+    remember_secrets,
+    secret_values,
+)
+from dcrec_spark.config.sections import JobConfig, ReadingConfig, RetrainAuditConfig
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.settings.domains import number_text
 from dcrec_spark.settings.tables import PRESETS
@@ -31,18 +49,13 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     The defaults, then the preset that ``run.preset`` names, the file, the overrides: later ones win.
     Texts may hold ``${env:VARIABLE}``, a value of the environment.
 
-    Parameters
-    ----------
     kind : the job's configuration type, such as ``RetrainConfig``.
-    path : a YAML file with the settings that differ from the defaults (``conf/base.yaml`` lists them), or None.
-        Several jobs may share a file: settings of other jobs are ignored, and logged.
+    path : a YAML file with the settings that differ from the defaults (``conf/base.yaml`` lists them), or None. Several
+    jobs may share a file: settings of other jobs are ignored, and logged.
     overrides : ``"section.name=value"`` each, the value read as YAML.
-
-    Raises
-    ------
-    ConfigError : the file is missing or is not YAML, an override is not ``name=value`` or sets what another job has, a
-        setting is unknown (the nearest known name is suggested), has the wrong type or is out of range, or an
-        environment variable is not set.
+    Raises ConfigError: the file is missing or is not YAML, an override is not ``name=value`` or sets what another job
+    has, a setting is unknown (the nearest known name is suggested), has the wrong type or is out of range, or an
+    environment variable is not set.
     """
     layers = [(f"configuration file {path}", _from_file(path, kind))] if path is not None else []
     layers += [(f"--set {text.partition('=')[0]}", _from_override(text, kind)) for text in overrides]
@@ -188,7 +201,6 @@ def _own(
 
 
 def _resolve(value: Any, name: str = "") -> Any:
-    """Replace each ``${env:VARIABLE}``."""
     if isinstance(value, Mapping):
         return {key: _resolve(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items()}
     if isinstance(value, list):
@@ -241,8 +253,6 @@ def validation_message(
 ) -> str:
     """Name the setting, its file, what was found and what was expected.
 
-    Parameters
-    ----------
     error : as pydantic describes it.
     as_written : dotted name -> text of each setting with ``${env:...}``. Shown in place of its value, a secret perhaps.
     model : the configuration whose names are suggested.
@@ -291,3 +301,57 @@ def _shown(name: str, value: Any, as_written: Mapping[str, str]) -> str:
         return MASK
     text = mask_secrets(repr(value))
     return text if len(text) <= 100 else text[:97] + "..."
+
+
+# ---- recorded form of a configuration, and the hash of the settings that decide the result
+
+# Settings that decide place, time or speed, but not the result. The fingerprint of the data stands for the rows that
+# were read, and the version of a model for the model that is served or that a fit starts from.
+_NO_INFLUENCE: dict[str, Any] = {
+    "run": {"name", "run_date", "preset", "metrics_file"},
+    "spark": True,
+    "input": {"path": True, "table": True, "snapshot": True, "unchanged": True},
+    "engine": {"num_blocks", "exchange", "checkpoint_interval"},
+    "model": True,
+    "recommend": {"users", "catalogue", "exclude", "extra"},
+    "audit": set(RetrainAuditConfig.model_fields) - {"held_out_share"},
+    "evaluation": {"test_path", "titles_path", "compare_with"},
+    "output": True,
+    "warehouses": True,
+}
+_LOCATION_OPTIONS = {"url", "user", "dbtable", "query", "path"}
+
+
+def resolved(config: JobConfig) -> dict[str, Any]:
+    """Return the configuration as plain values for a log, ``run.json`` and a report, with secrets masked."""
+    as_written = config.as_written()
+
+    def show(value: Any, name: str = "") -> Any:
+        if name in as_written:
+            return mask_secrets(as_written[name])
+        if isinstance(value, dict):
+            return {key: show(inner, f"{name}.{key}" if name else key) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [show(inner, f"{name}.{place}") for place, inner in enumerate(value)]
+        return masked_leaves(value, name)
+
+    shown: dict[str, Any] = show(config.model_dump(mode="json"))
+    return shown
+
+
+def config_hash(config: JobConfig) -> str:
+    """Hash the settings that decide the result, SHA-256 in hex: not place, date, speed or secrets."""
+    # Pydantic's own exclusion, so that a new setting counts unless it is listed there.
+    excluded = _NO_INFLUENCE | ({"evaluation": True} if isinstance(config, RetrainConfig) else {})
+    deciding = config.model_dump(mode="json", exclude=excluded)
+    if isinstance(config, ReadingConfig):
+        from_environment = config.as_written()
+        deciding["input"]["options"] = {
+            name: value
+            for name, value in config.input.options.items()
+            if name.lower() not in _LOCATION_OPTIONS
+            and not is_secret_name(name)
+            and f"input.options.{name}" not in from_environment
+        }
+    canonical = json.dumps(deciding, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()

@@ -85,10 +85,7 @@ def secrets_in(setting: str) -> list[str]:
 
 
 def mask_secrets(text: str) -> str:
-    """Mask the passwords in the addresses of a text and in its ``password=...`` parts, and the secrets that are known.
-
-    What looks like one of them is masked too: rather too much than too little.
-    """
+    """Mask passwords in addresses and in ``password=...`` parts, and known secrets: rather too much than too little."""
     text = mask_values(text)
     for pattern in _IN_TEXT:
         text = pattern.sub(rf"\g<before>{MASK}\g<after>", text)
@@ -96,10 +93,7 @@ def mask_secrets(text: str) -> str:
 
 
 def remember_secrets(values: Iterable[str]) -> None:
-    """Have these values masked wherever they turn up, in the spellings of URLs and of JSON too.
-
-    Values of fewer than four characters are not remembered.
-    """
+    """Have values of four characters or more masked wherever they turn up, in the spellings of URLs and JSON too."""
     for value in values:
         if len(value) < _SHORTEST or value == MASK:
             continue
@@ -152,11 +146,9 @@ VARIABLE = re.compile(r"\$\{env:([A-Za-z_]\w*)\}")
 def secret_values(settings: Mapping[str, str], is_free_text: Callable[[str], bool]) -> Iterator[str]:
     """List the values to mask wherever they turn up.
 
-    Parameters
-    ----------
     settings : dotted name -> text, as it was written.
     is_free_text : tells whether the setting of a dotted name takes any text. The environment's value for a number, a
-        date or a choice is no secret. Nor is a number or a date within a text, unless the setting's name says so.
+    date or a choice is no secret. Nor is a number or a date within a text, unless the setting's name says so.
     """
     # Drivers and clients read such variables by themselves, and may repeat them in an error.
     named = {name: value for name, value in os.environ.items() if name not in _DIRECTORIES and is_secret_name(name)}

@@ -9,7 +9,6 @@ from dcrec_spark.settings.tables import SECTIONS, in_section
 
 
 def _of(section: str, name: str) -> Any:
-    """Return the field of a setting: its default, its limits and its meaning."""
     declared = in_section(SECTIONS[section], section)[name]
     domain = declared.job_domain or declared.domain
     limits: dict[str, Any] = {"ge": domain.low, "le": domain.high} if isinstance(domain, Number) else {}
@@ -29,6 +28,7 @@ class OutcomeConfig(Section):
 
     outcome: OutcomeName = _of("outcome", "outcome")
     adjustment: Literal["deconfounded", "none", "ipw"] = _of("outcome", "adjustment")
+    confounder: Literal["reconstruction", "factors"] = _of("outcome", "confounder")
     confounder_weight: Literal["user", "global", "pooled"] = _of("outcome", "confounder_weight")
     confounder_link: Literal["identity", "log"] = _of("outcome", "confounder_link")
     leave_one_out: bool = _of("outcome", "leave_one_out")
@@ -62,12 +62,7 @@ class EngineConfig(Section):
 def exposure_params(
     exposure: ExposureConfig, engine: EngineConfig, seed: int, columns: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the Params of PoissonFactorization.
-
-    Parameters
-    ----------
-    columns : names of the ratings' columns. A column ``count`` holds the exposure counts.
-    """
+    """Return the Params of PoissonFactorization. A column ``count`` of the ratings holds the exposure counts."""
     counts = "count" if "count" in columns else None
     return {**_common(engine, seed), **_params("exposure", exposure), "countCol": counts}
 
@@ -77,8 +72,6 @@ def outcome_params(outcome: OutcomeConfig, engine: EngineConfig, seed: int, colu
 
     Settings at their defaults are left out, so that an outcome model that has no use for one may do without.
 
-    Parameters
-    ----------
     columns : names of the ratings' columns. A column ``propensity`` is used by adjustment=ipw.
     """
     weighs = outcome.adjustment == "ipw" and "propensity" in columns

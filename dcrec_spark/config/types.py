@@ -1,7 +1,7 @@
 """Sections of settings, and types of their values, which refuse what pydantic would convert by mistake."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
@@ -13,10 +13,7 @@ from dcrec_spark.settings.tables import OUTCOMES
 
 
 class Section(BaseModel):
-    """A section of settings: refuses unknown names, and is immutable.
-
-    Its ``repr`` masks what looks like a secret, because logs and tracebacks show it.
-    """
+    """A section of settings: refuses unknown names, is immutable, and masks secrets in its ``repr``."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, coerce_numbers_to_str=True, validate_default=True
@@ -33,6 +30,17 @@ def setting(default: Any, description: str, **limits: Any) -> Any:
     return Field(default=default, description=description, **limits)
 
 
+def _must(holds: Callable[[Any], object], expected: str) -> AfterValidator:
+    """Refuse values for which ``holds`` is false."""
+
+    def check(value: Any) -> Any:
+        if not holds(value):
+            raise ValueError(expected)
+        return value
+
+    return AfterValidator(check)
+
+
 def _not_a_switch(value: Any) -> Any:
     """Refuse true, which Python takes for 1."""
     if isinstance(value, bool):
@@ -42,12 +50,6 @@ def _not_a_switch(value: Any) -> Any:
 
 # Far above every sensible count, and far below the 64 bits of Spark and NumPy.
 LARGEST_WHOLE = 1_000_000_000
-
-
-def _countable(value: int) -> int:
-    if value > LARGEST_WHOLE:
-        raise ValueError(f"a number <= {number_text(LARGEST_WHOLE)}")
-    return value
 
 
 def _date_or_today(value: Any) -> Any:
@@ -72,42 +74,6 @@ def _flat(value: Any) -> Any:
     return flat
 
 
-def _one_word(value: str) -> str:
-    if not value.strip():
-        raise ValueError("text that is not blank")
-    return value
-
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
-
-
-def _one_line(value: str) -> str:
-    if _CONTROL.search(value):
-        raise ValueError("a path without line breaks and control characters")
-    return value
-
-
-def _snapshot(value: str) -> str:
-    if not re.fullmatch(r"[0-9]{1,19}", value):
-        raise ValueError("the number of a snapshot or a version")
-    return value
-
-
-_OF_LISTS = "ndcg|recall|precision|map|hit_rating|coverage|rare_share|rarest_share|largest_share"
-_METRIC = re.compile(
-    rf"ndcg|(ndcg|recall|precision|map)@[1-9][0-9]*|(item_)?(mse|mae)|catalogue_({_OF_LISTS})@[1-9][0-9]*"
-)
-
-
-def _metric(value: str) -> str:
-    if not _METRIC.fullmatch(value):
-        raise ValueError(
-            "ndcg, ndcg@k, recall@k, precision@k, map@k (k a whole number), mse, mae, item_mse or item_mae, or of "
-            f"lists from the whole catalogue catalogue_X@k with X {', '.join(_OF_LISTS.split('|'))}"
-        )
-    return value
-
-
 def _outcome(value: str) -> str:
     # Looked up at each call, because registering a family of models adds its name.
     if value not in OUTCOMES:
@@ -115,16 +81,39 @@ def _outcome(value: str) -> str:
     return value
 
 
-Text = Annotated[str, StringConstraints(min_length=1), AfterValidator(_one_word)]
-Place = Annotated[Text, AfterValidator(_one_line)]
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+_OF_LISTS = (
+    "ndcg",
+    "recall",
+    "precision",
+    "map",
+    "hit_rating",
+    "coverage",
+    "rare_share",
+    "rarest_share",
+    "largest_share",
+)
+_METRIC = re.compile(
+    r"ndcg|(ndcg|recall|precision|map)@[1-9][0-9]*|(item_)?(mse|mae)|"
+    rf"catalogue_({'|'.join(_OF_LISTS)})@[1-9][0-9]*"
+)
+_METRICS = (
+    "ndcg, ndcg@k, recall@k, precision@k, map@k (k a whole number), mse, mae, item_mse or item_mae, or of lists from "
+    f"the whole catalogue catalogue_X@k with X {', '.join(_OF_LISTS)}"
+)
+
+Text = Annotated[str, StringConstraints(min_length=1), _must(str.strip, "text that is not blank")]
+Place = Annotated[
+    Text, _must(lambda text: not _CONTROL.search(text), "a path without line breaks and control characters")
+]
 # A snapshot becomes part of an SQL statement.
-Snapshot = Annotated[str, AfterValidator(_snapshot)]
+Snapshot = Annotated[str, _must(re.compile(r"[0-9]{1,19}").fullmatch, "the number of a snapshot or a version")]
 # The name of a run becomes part of a path and of table rows.
 RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 RunDate = Annotated[date, BeforeValidator(_date_or_today)]
 Whole = Annotated[int, BeforeValidator(_not_a_switch)]
 Real = Annotated[float, BeforeValidator(_not_a_switch)]
-Countable = Annotated[Whole, AfterValidator(_countable)]
+Countable = Annotated[Whole, _must(lambda number: number <= LARGEST_WHOLE, f"a number <= {number_text(LARGEST_WHOLE)}")]
 Natural = Annotated[Countable, Field(ge=0)]
 Positive = Annotated[Countable, Field(ge=1)]
 NonNegativeReal = Annotated[Real, Field(ge=0)]
@@ -132,6 +121,6 @@ Share = Annotated[Real, Field(ge=0, le=1)]
 Part = Annotated[Real, Field(gt=0, lt=1)]
 AtLeastTwo = Annotated[Countable, Field(ge=2)]
 OutcomeName = Annotated[str, AfterValidator(_outcome)]
-Metric = Annotated[str, AfterValidator(_metric)]
+Metric = Annotated[str, _must(_METRIC.fullmatch, _METRICS)]
 # Options for Spark or for a reader: any name, text values.
 TextMap = Annotated[dict[str, str], BeforeValidator(_flat)]

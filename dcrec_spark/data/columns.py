@@ -35,7 +35,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from dcrec_spark.config import ColumnNames
+from dcrec_spark.config.sections import ColumnNames
 from dcrec_spark.errors import DataError
 
 IdType = Literal["auto", "string", "long"]
@@ -119,13 +119,21 @@ def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
     """
     types = {field.name: field.dataType for field in picked.schema}
     check_types(types, id_type)
-    problems = [Rule(MALFORMED, F.col("malformed"))]
-    ids = []
+    problems, ids = [Rule(MALFORMED, F.col("malformed"))], []
     for side in ("user", "item"):
-        identity = _id(side, types[side], id_type)
+        identity, text = _id(side, types[side], id_type), F.col(side)
         ids.append(identity.alias(f"{side}_id"))
-        if isinstance(types[side], StringType):
-            problems += _id_problems(side, identity) if id_type == "long" else [_undecodable(side)]
+        if not isinstance(types[side], StringType):
+            continue
+        if id_type == "long":
+            blank = F.trim(text) == ""
+            unparsable = text.isNotNull() & ~blank & identity.isNull()
+            problems += [Rule(f"empty_{side}", blank), Rule(f"unparsable_{side}", unparsable)]
+        else:
+            # Bytes that are no text all look alike, and different ids would become one.
+            plain = text.cast("string")
+            no_text = ~F.is_valid_utf8(plain) | F.contains(plain, F.lit("\ufffd"))
+            problems.append(Rule(f"undecodable_{side}", no_text))
     values = [F.col(name) for name in (*NUMBERS, "timestamp") if name in types]
     return picked.select(*ids, *values, F.col("raw"), names_of_broken(problems).alias("read_problems"))
 
@@ -135,18 +143,6 @@ def _id(side: str, stored: DataType, id_type: IdType) -> Column:
         return F.col(side).try_cast("long")
     # The cast drops collations, under which different ids could be equal.
     return F.col(side).cast("string")
-
-
-def _undecodable(side: str) -> Rule:
-    """Refuse ids whose bytes are no text: all that cannot be read looks alike, and different ids would become one."""
-    text = F.col(side).cast("string")
-    return Rule(f"undecodable_{side}", ~F.is_valid_utf8(text) | F.contains(text, F.lit("\ufffd")))
-
-
-def _id_problems(side: str, identity: Column) -> list[Rule]:
-    text = F.col(side)
-    blank = F.trim(text) == ""
-    return [Rule(f"empty_{side}", blank), Rule(f"unparsable_{side}", text.isNotNull() & ~blank & identity.isNull())]
 
 
 def check_types(types: dict[str, DataType], id_type: IdType = "auto") -> None:

@@ -34,7 +34,11 @@ def index_ids(df: DataFrame, column: str) -> DataFrame:
     Global sort, then each partition starts where the ones before it end. Only the sizes of the partitions come to the
     driver.
     """
-    _require_ids(df, column)
+    if column not in df.columns:
+        raise DataError(f"no column {column!r}: found {', '.join(df.columns)}; expected one with ids")
+    stored = df.schema[column].dataType
+    if not isinstance(stored, StringType | ByteType | ShortType | IntegerType | LongType):
+        raise DataError(f"column {column!r} is {stored.simpleString()}; ids are strings or whole numbers")
     ids = df.select(quoted(column).alias("id")).distinct().orderBy("id")
     # By position in a sorted partition, so the numbers hold only for this one sort: another draws other samples and
     # cuts its partitions elsewhere. Persisted, its plan is fixed, whatever is lost or released later.
@@ -52,7 +56,6 @@ def index_ids(df: DataFrame, column: str) -> DataFrame:
 
 
 def _offsets(numbered: DataFrame, column: str) -> list[int]:
-    """Count the ids before each partition."""
     partition = F.shiftright("place", _ROW_BITS).alias("partition")
     sizes = numbered.groupBy(partition).agg(F.count(F.lit(1)).alias("rows"), F.count("id").alias("ids")).collect()
     if any(size["rows"] != size["ids"] for size in sizes):
@@ -62,14 +65,6 @@ def _offsets(numbered: DataFrame, column: str) -> list[int]:
     for number in range(max(rows, default=0)):
         offsets.append(offsets[-1] + rows.get(number, 0))
     return offsets
-
-
-def _require_ids(df: DataFrame, column: str) -> None:
-    if column not in df.columns:
-        raise DataError(f"no column {column!r}: found {', '.join(df.columns)}; expected one with ids")
-    stored = df.schema[column].dataType
-    if not isinstance(stored, StringType | ByteType | ShortType | IntegerType | LongType):
-        raise DataError(f"column {column!r} is {stored.simpleString()}; ids are strings or whole numbers")
 
 
 def encode(df: DataFrame, user_ids: DataFrame, item_ids: DataFrame) -> DataFrame:

@@ -1,19 +1,20 @@
 """Readers of ratings in all formats, in the layout of :mod:`dcrec_spark.data.columns`. Validation comes later."""
 
 from collections.abc import Callable
-from typing import Literal
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from dcrec_spark.config import ColumnNames, InputConfig
+from dcrec_spark.config.sections import ColumnNames, InputConfig
 from dcrec_spark.data.columns import pick_columns, raw_frame
-from dcrec_spark.data.formats import MOVIELENS_CSV, MOVIELENS_SEPARATORS, read_coat, read_movielens_lines, read_yahoo_r3
-from dcrec_spark.data.snapshots import table_at
 from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import ConfigError, DataError
 
 _MOVIELENS_FILES = ("u.data", "ratings.dat", "ratings.csv")
+_MOVIELENS_CSV = ColumnNames(user="userId", item="movieId", rating="rating", timestamp="timestamp")
+_MOVIELENS_SEPARATORS = {".data": "\t", ".dat": "::"}
+_NAMES = ("user", "item", "rating", "timestamp")
 # A quote inside quotes is doubled, as RFC 4180 and spreadsheets have it; Spark's own default is a backslash. What
 # escapes the escape would by default be the character 0, which ids would lose.
 QUOTING = {"escape": '"', "charToEscapeQuoteEscaping": '"'}
@@ -31,17 +32,11 @@ def read_ratings(spark: SparkSession, config: InputConfig) -> DataFrame:
     Raises ConfigError: the settings do not say where the input is. Raises DataError: nothing is there, it cannot be
     opened, a column is missing or has an impossible type.
     """
-    reader = _READERS[config.format]
     where = config.table if config.format in ("table", "jdbc") else config.path
+    of_research = config.format in ("movielens", "coat", "yahoo-r3")
     with opening(f"input {config.format} {where!r}"):
-        picked = reader(spark, config)
-        return raw_frame(picked, _id_type(config))
-
-
-def _id_type(config: InputConfig) -> Literal["auto", "string", "long"]:
-    if config.id_type == "auto" and config.format in ("movielens", "coat", "yahoo-r3"):
-        return "long"
-    return config.id_type
+        picked = _READERS[config.format](spark, config)
+        return raw_frame(picked, "long" if of_research and config.id_type == "auto" else config.id_type)
 
 
 def _path(config: InputConfig) -> str:
@@ -58,13 +53,8 @@ def _table(config: InputConfig) -> str:
     return config.table
 
 
-def _read_parquet(spark: SparkSession, config: InputConfig) -> DataFrame:
-    source = spark.read.options(**config.options).parquet(_path(config))
-    return pick_columns(source, config.columns)
-
-
-def _read_table(spark: SparkSession, config: InputConfig) -> DataFrame:
-    return pick_columns(table_at(spark, _table(config), config.snapshot), config.columns)
+def _table_at(spark: SparkSession, table: str, snapshot: str | None) -> DataFrame:
+    return spark.table(table) if snapshot is None else spark.sql(f"SELECT * FROM {table} VERSION AS OF {int(snapshot)}")
 
 
 def _read_jdbc(spark: SparkSession, config: InputConfig) -> DataFrame:
@@ -74,10 +64,7 @@ def _read_jdbc(spark: SparkSession, config: InputConfig) -> DataFrame:
 
 
 def read_table(spark: SparkSession, config: InputConfig, name: str) -> DataFrame:
-    """Open another table of the place that the ratings are in, a catalog or a database, as it is now.
-
-    Raises ConfigError: the settings do not say where the database is.
-    """
+    """Open a table of the ratings' catalog or database, as it is now. Raises ConfigError: no address is set."""
     if config.format == "table":
         return spark.table(name)
     options = {option: value for option, value in _jdbc_options(config).items() if option != "query"}
@@ -92,10 +79,6 @@ def _jdbc_options(config: InputConfig) -> dict[str, str]:
         # Java looks for drivers on its own class path only, not in spark.jars.
         options["driver"] = "org.postgresql.Driver"
     return options
-
-
-def _read_csv(spark: SparkSession, config: InputConfig) -> DataFrame:
-    return _csv(spark, _path(config), config.columns, csv_options(config))
 
 
 def csv_options(config: InputConfig) -> dict[str, str]:
@@ -127,25 +110,16 @@ def _csv(spark: SparkSession, path: str, columns: ColumnNames, options: dict[str
     return pick_columns(source, columns, malformed_line=broken)
 
 
-def _read_movielens(spark: SparkSession, config: InputConfig) -> DataFrame:
-    path = _path(config)
-    return _first_that_exists(spark, path, _MOVIELENS_FILES, _movielens_file)
-
-
 def _movielens_file(spark: SparkSession, path: str) -> DataFrame:
     ending = suffix(path)
     if ending == ".csv":
-        return _csv(spark, path, MOVIELENS_CSV, {"header": "true"})
-    if ending in MOVIELENS_SEPARATORS:
-        return read_movielens_lines(spark, path, MOVIELENS_SEPARATORS[ending])
+        return _csv(spark, path, _MOVIELENS_CSV, {"header": "true"})
+    if ending in _MOVIELENS_SEPARATORS:
+        return _split_lines(spark.read.text(path), _MOVIELENS_SEPARATORS[ending], _NAMES)
     raise DataError(
         f"input movielens {path!r}: found the file type {ending or 'none'}, expected .data, .dat or .csv; "
         "for another layout set input.format=csv"
     )
-
-
-def _read_coat(spark: SparkSession, config: InputConfig) -> DataFrame:
-    return _first_that_exists(spark, _path(config), ("train.ascii",), read_coat)
 
 
 def _first_that_exists(
@@ -172,16 +146,105 @@ def suffix(path: str) -> str:
     return name[dot:].lower() if dot > 0 else ""
 
 
-def _read_yahoo_r3(spark: SparkSession, config: InputConfig) -> DataFrame:
-    return read_yahoo_r3(spark, _path(config))
+def _split_lines(lines: DataFrame, separator: str, names: tuple[str, ...]) -> DataFrame:
+    """Lines without a header, ``196<TAB>242<TAB>3<TAB>881250949``, as text columns, ``raw`` and ``malformed``."""
+    cells = F.split("value", separator)
+    columns = [F.get(cells, F.lit(position)).alias(name) for position, name in enumerate(names)]
+    return lines.filter(F.trim("value") != "").select(
+        *columns, F.col("value").alias("raw"), (F.size(cells) != len(names)).alias("malformed")
+    )
+
+
+def _read_coat(spark: SparkSession, path: str) -> DataFrame:
+    """Read a dense matrix of small whole numbers: a line per user, a column per item, 0 where there is no rating.
+
+    Users and items are numbered from 1, by line and by column::
+
+        0 5 0        user item rating
+        3 0 0   ->   1    2    5
+                     2    1    3
+
+    A line that has more or fewer columns than the first makes each of its ratings malformed. The numbers of
+    the lines need the file in one piece, so one task reads it. The data set has 290 lines.
+    """
+    files = spark.read.text(path, wholetext=True).select(F.split("value", r"\r?\n").alias("lines"))
+    by_line = files.select(F.size(_cells(F.col("lines")[0])).alias("width"), F.posexplode("lines").alias("row", "line"))
+    by_cell = by_line.select(
+        "row", "width", F.size(_cells(F.col("line"))).alias("cells"), F.posexplode(_cells(F.col("line")))
+    ).toDF("row", "width", "cells", "column", "rating")
+    user, item = (F.col("row") + 1).cast("string"), (F.col("column") + 1).cast("string")
+    return by_cell.filter(~F.col("rating").isin("0", "")).select(
+        user.alias("user"),
+        item.alias("item"),
+        "rating",
+        F.format_string("line %s, column %s: %s", user, item, F.col("rating")).alias("raw"),
+        (F.col("cells") != F.col("width")).alias("malformed"),
+    )
+
+
+def _cells(line: Column) -> Column:
+    return F.split(F.trim(line), r"\s+")
 
 
 _READERS: dict[str, Callable[[SparkSession, InputConfig], DataFrame]] = {
-    "parquet": _read_parquet,
-    "csv": _read_csv,
-    "table": _read_table,
-    "movielens": _read_movielens,
-    "coat": _read_coat,
-    "yahoo-r3": _read_yahoo_r3,
+    "parquet": lambda spark, of: pick_columns(spark.read.options(**of.options).parquet(_path(of)), of.columns),
+    "csv": lambda spark, of: _csv(spark, _path(of), of.columns, csv_options(of)),
+    "table": lambda spark, of: pick_columns(_table_at(spark, _table(of), of.snapshot), of.columns),
+    "movielens": lambda spark, of: _first_that_exists(spark, _path(of), _MOVIELENS_FILES, _movielens_file),
+    "coat": lambda spark, of: _first_that_exists(spark, _path(of), ("train.ascii",), _read_coat),
+    "yahoo-r3": lambda spark, of: _split_lines(spark.read.text(_path(of)), "\t", _NAMES[:3]),
     "jdbc": _read_jdbc,
 }
+
+
+# ---- snapshots of tables: what a run has read can be named in its record, and read again
+# Iceberg tables have snapshots with ids, Delta tables versions from 0. A table of another kind has none.
+
+
+def pin_snapshot(spark: SparkSession, config: InputConfig) -> InputConfig:
+    """Name the snapshot that is current now, so that whatever is read later is of the same one.
+
+    Returns with ``snapshot`` set, where the input is a table that has snapshots.
+    Raises ConfigError: a snapshot is asked for of a table that has none.
+    """
+    if config.format != "table" or config.table is None:
+        if config.snapshot is not None:
+            raise ConfigError(
+                f"setting input.snapshot: found {config.snapshot!r} with input.format={config.format}; expected null: "
+                "only Iceberg and Delta tables (input.format=table) have snapshots"
+            )
+        return config
+    with opening(f"input table {config.table!r}"):
+        current = _current(spark, config.table)
+    if config.snapshot is not None and current is None:
+        raise ConfigError(
+            f"setting input.snapshot: found {config.snapshot!r}; expected null: {config.table} is neither an Iceberg "
+            "nor a Delta table"
+        )
+    return config if config.snapshot is not None else config.model_copy(update={"snapshot": current})
+
+
+def table_id(spark: SparkSession, config: InputConfig) -> str | None:
+    """Name what tells a Delta table from an earlier one of its name: the versions of both begin at 0.
+
+    None for an input of another kind. The id of an Iceberg snapshot is that of one table only.
+    """
+    if config.snapshot is None or config.table is None or _provider(spark, config.table) != "delta":
+        return None
+    return str(spark.sql(f"DESCRIBE DETAIL {config.table}").select("id").collect()[0][0])
+
+
+def _provider(spark: SparkSession, table: str) -> str:
+    details = spark.sql(f"DESCRIBE TABLE EXTENDED {table}").where("col_name = 'Provider'").collect()
+    return str(details[0]["data_type"]).lower() if details else ""
+
+
+def _current(spark: SparkSession, table: str) -> str | None:
+    provider = _provider(spark, table)
+    if provider == "iceberg":
+        heads = spark.sql(f"SELECT snapshot_id FROM {table}.refs WHERE name = 'main'").collect()
+    elif provider == "delta":
+        heads = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").select("version").collect()
+    else:
+        return None
+    return str(heads[0][0]) if heads else None

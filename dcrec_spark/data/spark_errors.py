@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dcrec_spark.config import mask_secrets
+from dcrec_spark.config.secrets import mask_secrets
 from dcrec_spark.errors import DataError
 from dcrec_spark.spark.failures import SPARK_FAILURES, SparkFailure, is_broken_file, reason
 

@@ -29,10 +29,7 @@ class Histogram:
 
 
 def histogram(frame: DataFrame, column: str) -> Histogram:
-    """Count a column of numbers by value, or in 20 bins of equal width if it has more than 20 values.
-
-    frame : one row or more.
-    """
+    """Count a column of numbers, of one row or more, by value, or in 20 equal bins if it has more than 20 values."""
     value = quoted(column).cast("double")
     moments = F.count(value), F.avg(value), F.stddev_pop(value), F.min(value), F.max(value)
     n, mean, deviation, lowest, highest = frame.agg(*moments).collect()[0]

@@ -45,7 +45,10 @@ def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table]
         prediction = np.column_stack([table[f"prediction_{model}"].to_numpy() for model in range(n_models)])
         good, predicted = _is_rating(rating, settings), np.isfinite(prediction)
         complete = predicted.all(axis=1)
-        weighs = _is_weight(table)
+        weighs = np.ones(table.num_rows, np.bool_)
+        if "weight" in table.column_names:
+            weight = table["weight"].to_numpy()
+            weighs = np.isfinite(weight) & (weight >= 0)
         usable = good & complete & weighs
         tested = np.unique(table["item_key"].to_numpy())
         ratings = _sort_ratings(table.filter(pa.array(usable)), rating[usable], prediction[usable])
@@ -66,13 +69,6 @@ def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table]
 def _is_rating(rating: Array, settings: MetricSettings) -> Array:
     highest = np.inf if settings.gain == "rel" else kernel.LARGEST_EXPONENT
     return np.isfinite(rating) & (rating >= 0) & (rating <= highest)
-
-
-def _is_weight(table: pa.Table) -> Array:
-    if "weight" not in table.column_names:
-        return np.ones(table.num_rows, np.bool_)
-    weight = table["weight"].to_numpy()
-    return np.asarray(np.isfinite(weight) & (weight >= 0))
 
 
 def _sort_ratings(table: pa.Table, rating: Array, prediction: Array) -> RatedPairs:
@@ -97,8 +93,10 @@ def _tally_ratings(
     for model, score in enumerate(ratings.prediction.T):
         ranked = kernel.best_first(row_ptr, score)
         lists = Lists(row_ptr, place, gain[ranked], relevant[ranked], kernel.ties(row_ptr, score[ranked]))
-        of_lists = list_metrics(lists, cuts)
-        per_user |= {OfModel(model, measure): _restore_order(part, ranked) for measure, part in of_lists.items()}
+        for measure, part in list_metrics(lists, cuts).items():
+            move = np.empty(len(ranked))
+            move[ranked] = part.move  # back in the order of the ratings
+            per_user[OfModel(model, measure)] = part._replace(move=move)
         error = (np.clip(score, *settings.clip) if settings.clip else score) - rating
         for kind, of_items, loss in (
             (MeasureKind.MSE, MeasureKind.ITEM_MSE, error**2),
@@ -113,18 +111,8 @@ def _tally_ratings(
     return Tally(cells, per_user, per_item, shown, tested, counts)
 
 
-def _restore_order(metric: PerRow, ranked: Array) -> PerRow:
-    """Bring the entries of lists back into the order of the ratings."""
-    move = np.empty(len(ranked))
-    move[ranked] = metric.move
-    return metric._replace(move=move)
-
-
 def list_metrics(lists: Lists, cuts: Sequence[int | None]) -> dict[Measure, PerRow]:
-    """NDCG at each cut, with recall, precision and MAP where the cut is not the whole list.
-
-    A cut of None is the whole list.
-    """
+    """NDCG at each cut (None: the whole list), with recall, precision and MAP where the cut is a number."""
     metrics: dict[Measure, PerRow] = {}
     for cut in cuts:
         metrics[Measure(MeasureKind.NDCG, cut)] = kernel.ndcg(lists, np.inf if cut is WHOLE_LIST else float(cut))

@@ -3,6 +3,7 @@
 A metric on held-out ratings can't see a list of items that hardly anybody has rated, nor one list for everybody.
 """
 
+from math import isnan, nan
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
@@ -24,6 +25,7 @@ class ListComposition(NamedTuple):
     """Figures of a table of lists.
 
     lists, places, items : numbers of lists, of their rows, and of different items in them.
+    short : lists with fewer rows than asked for.
     rare_share : share of the places whose item has fewer than ``RARE_BELOW`` training ratings.
     rarest_share : the same of fewer than ``RAREST_BELOW``.
     largest_share : share of the lists that hold the most listed item.
@@ -34,6 +36,7 @@ class ListComposition(NamedTuple):
     lists: int
     places: int
     items: int
+    short: int
     rare_share: float
     rarest_share: float
     largest_share: float
@@ -46,7 +49,7 @@ class ListComposition(NamedTuple):
         listed, rated = places @ ratings / total, ratings @ ratings / ratings.sum()
         rare, rarest = (float(places[ratings < few].sum() / total) for few in (RARE_BELOW, RAREST_BELOW))
         items, largest = int((places > 0).sum()), float(places.max() / lists)
-        return cls(lists, int(total), items, rare, rarest, largest, float(listed / rated))
+        return cls(lists, int(total), items, 0, rare, rarest, largest, float(listed / rated))
 
     @property
     def measures(self) -> dict[MeasureKind, float]:
@@ -77,35 +80,39 @@ class ListComposition(NamedTuple):
     @property
     def summary(self) -> str:
         """Sum the lists up in one line."""
+        largest = (
+            f"{self.lists:,} lists of {self.items:,} items, the most listed item in {self.largest_share:.0%} of them"
+        )
+        if isnan(self.rare_share):
+            return largest
         return (
-            f"{self.lists:,} lists of {self.items:,} items, {self.rare_share:.1%} of the places with fewer than "
-            f"{RARE_BELOW} ratings, the most listed item in {self.largest_share:.0%} of the lists, "
+            f"{largest}, {self.rare_share:.1%} of the places with fewer than {RARE_BELOW} ratings, "
             f"{self.relative_popularity:.2f} times as popular as what was rated"
         )
 
 
-def describe_lists(lists: DataFrame, training: DataFrame) -> ListComposition:
-    """Describe what lists consist of, in one pass over each table.
+def describe_lists(lists: DataFrame, training: DataFrame | None, length: int = 0) -> ListComposition:
+    """Describe what lists consist of, in a Spark job by user and one by item.
 
     Parameters
     ----------
     lists : DataFrame
         user_id, item_id: a row for each place, as ``recommendationTable`` returns them.
-    training : DataFrame
-        item_id: a row for each rating that the model was fitted to.
-
-    Returns
-    -------
-    ListComposition
+    training : DataFrame, optional
+        item_id: a row for each rating that the model was fitted to. None: shares that need it are NaN.
+    length : int
+        Rows of a list that is not short.
 
     Raises
     ------
     DataError
         There are no lists, or no ratings.
     """
-    users = lists.agg(F.count_distinct("user_id")).collect()[0][0]
+    by_user = lists.groupBy("user_id").count()
+    users, short = by_user.agg(F.count("*"), F.count_if(F.col("count") < length)).collect()[0]
     places = lists.groupBy("item_id").agg(F.count("*").alias("places"))
-    ratings = training.groupBy("item_id").agg(F.count("*").alias("ratings"))
+    rated = lists.limit(0) if training is None else training
+    ratings = rated.groupBy("item_id").agg(F.count("*").alias("ratings"))
     both = ratings.join(places, "item_id", "full").select(
         F.coalesce("places", F.lit(0)).alias("places"), F.coalesce("ratings", F.lit(0)).alias("ratings")
     )
@@ -119,14 +126,19 @@ def describe_lists(lists: DataFrame, training: DataFrame) -> ListComposition:
         F.sum("ratings").alias("ratings"),
         F.sum(F.col("ratings") * F.col("ratings").cast("double")).alias("rated"),
     ).collect()[0]
-    if not total["places"] or not total["ratings"]:
+    if not total["places"] or (training is not None and not total["ratings"]):
         raise DataError("lists: found no row of lists, or no rating, expected both")
+    rare, rarest, popularity = nan, nan, nan
+    if training is not None:
+        rare, rarest = total["rare"] / total["places"], total["rarest"] / total["places"]
+        popularity = (total["listed"] / total["places"]) / (total["rated"] / total["ratings"])
     return ListComposition(
         lists=int(users),
         places=int(total["places"]),
         items=int(total["items"]),
-        rare_share=total["rare"] / total["places"],
-        rarest_share=total["rarest"] / total["places"],
+        short=int(short),
+        rare_share=rare,
+        rarest_share=rarest,
         largest_share=total["largest"] / users,
-        relative_popularity=(total["listed"] / total["places"]) / (total["rated"] / total["ratings"]),
+        relative_popularity=popularity,
     )

@@ -82,7 +82,7 @@ def evaluate(
         metrics = evaluate(both, models={"deconfounded": "deconfounded", "classical": "classical"})
         metrics.difference("deconfounded", "classical").estimates()["ndcg"]
     """
-    of_model = _columns_of(models)
+    of_model = {models: models} if isinstance(models, str) else dict(models)
     rows = _rows(predictions, of_model, columns)
     sums = add_up(rows.repartition("user_key"), rating_tally(len(of_model), settings), _resampling(settings))
     return _rating_metrics(sums, of_model, columns, settings, catalogue_size)
@@ -99,14 +99,10 @@ def evaluate_groups(
 
     group : whole number of each row's group.
     """
-    of_model = _columns_of(models)
+    of_model = {models: models} if isinstance(models, str) else dict(models)
     rows = _rows(predictions, of_model, columns, group.cast("int").alias(GROUP)).repartition(GROUP, "user_key")
     sums_of = add_up_groups(rows, rating_tally(len(of_model), settings), _resampling(settings))
     return {number: _rating_metrics(sums, of_model, columns, settings, None) for number, sums in sums_of.items()}
-
-
-def _columns_of(models: Mapping[str, str] | str) -> dict[str, str]:
-    return {models: models} if isinstance(models, str) else dict(models)
 
 
 def _resampling(settings: MetricSettings) -> Resampling:
@@ -114,14 +110,15 @@ def _resampling(settings: MetricSettings) -> Resampling:
 
 
 def _rows(predictions: DataFrame, of_model: Mapping[str, str], columns: Columns, *more: Column) -> DataFrame:
-    """Return the columns that a tally reads, and more of them."""
     weight = [] if columns.weight is None else [columns.weight]
     require_columns(predictions, [columns.user, columns.item], [columns.rating, *weight, *of_model.values()])
+    # In a type that sorts as the ids do.
+    sortable = "string" if isinstance(predictions.schema[columns.item].dataType, StringType) else "long"
     return predictions.select(
         *more,
         *(_number(column).alias("weight") for column in weight),
         _key(columns.user).alias("user_key"),
-        _sortable(predictions, columns.item).alias("item"),
+        quoted(columns.item).cast(sortable).alias("item"),
         _key(columns.item).alias("item_key"),
         _number(columns.rating).alias("rating"),
         *(_number(column).alias(f"prediction_{model}") for model, column in enumerate(of_model.values())),
@@ -297,11 +294,6 @@ def _number(column: str) -> Column:
 def _key(column: str) -> Column:
     """Hash an id, null for none. An integer hashes as its digits, so its type does not matter."""
     return F.when(quoted(column).isNotNull(), F.xxhash64(quoted(column).cast("string")))
-
-
-def _sortable(frame: DataFrame, column: str) -> Column:
-    """Ids in a type that sorts as they do."""
-    return quoted(column).cast("string" if isinstance(frame.schema[column].dataType, StringType) else "long")
 
 
 def _scores(sums: Sums, model: int, catalogue_size: int | None) -> Iterator[tuple[Measure, Score]]:

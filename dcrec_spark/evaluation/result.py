@@ -23,18 +23,6 @@ class Estimate(NamedTuple):
     n: int
 
 
-class MetricRow(NamedTuple):
-    """A row of the table of metrics. ``metric`` has the variant in its name, the rest is an :class:`Estimate`."""
-
-    model: str
-    split: str
-    metric: str
-    value: float
-    ci_low: float | None
-    ci_high: float | None
-    n: int
-
-
 class Score(NamedTuple):
     """A metric of one model.
 
@@ -103,8 +91,8 @@ class Metrics:
         """Value by measure, of the one model or the one that is named."""
         return {measure: estimate.value for measure, estimate in self.estimates(model).items()}
 
-    def rows(self, split: str) -> list[MetricRow]:
-        """Rows of the table of metrics, one for each model and measure.
+    def rows(self, split: str) -> list[tuple[object, ...]]:
+        """Rows of the table of metrics: model, split, metric with its variant, value, ci_low, ci_high, n.
 
         Parameters
         ----------
@@ -112,7 +100,7 @@ class Metrics:
             Which ratings were measured: test, validation.
         """
         return [
-            MetricRow(model, split, self.settings.variant(measure), *score.estimate(self.settings.confidence))
+            (model, split, self.settings.variant(measure), *score.estimate(self.settings.confidence))
             for model, scores in self.scores.items()
             for measure, score in scores.items()
         ]

@@ -183,7 +183,6 @@ def _bounds(shares: Sequence[float]) -> list[float]:
 
 
 def _count_passed(value: Column, bounds: Sequence[Column]) -> Column:
-    """Count the bounds that ``value`` has reached, which is the number of its part."""
     return sum((F.when(value >= bound, 1).otherwise(0) for bound in bounds), F.lit(0))
 
 
@@ -204,7 +203,6 @@ def _ranked_parts(
 
 
 def _time(ratings: DataFrame, column: str) -> Column:
-    """Return times as a long: microseconds, days, or what the numbers count."""
     types = {field.name: field.dataType for field in ratings.schema.fields}
     if column not in types:
         raise DataError(f"column {column!r} is missing: the input has {', '.join(types)}; expected one with times")

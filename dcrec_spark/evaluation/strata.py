@@ -117,7 +117,6 @@ def evaluate_strata(
 
 
 def _strata_of(counted: DataFrame, count: str, member: str, most: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the smallest and largest number of ratings of each stratum of a side, and how many members it has."""
     # One row for each distinct number, of which there are few: together they can't exceed the ratings.
     sizes = counted.groupBy(count).agg(F.count_distinct(quoted(member)).alias("members")).toPandas()
     sizes = sizes.sort_values(count)

@@ -114,10 +114,7 @@ def add_up(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: R
 
 
 def add_up_groups(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: Resampling) -> dict[int, Sums]:
-    """Add up the tallies of the rows of each group, in the same job: :func:`add_up` of each of them.
-
-    by_user : with a column GROUP of whole numbers. All rows of a user and a group lie in one partition.
-    """
+    """Do as :func:`add_up` for each group (column GROUP of whole numbers), in the same job."""
     require_workers(by_user.sparkSession)
     n_buckets = cores(by_user.sparkSession)
 
@@ -143,7 +140,6 @@ def add_up_groups(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resamp
 
 
 def _split_by_group(rows: pa.Table) -> list[tuple[int, pa.Table]]:
-    """Return the rows of each group, without its column."""
     groups = sorted(pc.unique(rows[GROUP]).to_pylist())
     return [(group, rows.filter(pc.field(GROUP) == group).drop_columns([GROUP])) for group in groups]
 

@@ -78,7 +78,6 @@ def weights_by_exposure(a_hat: Array, share: float = _USUAL_SHARE) -> Array:
 
 
 def _cut(bins: Array, count: Array, share: float) -> float:
-    """Find the end of the first bin with which at least ``share`` of the pairs are reached."""
     if not 0 < share <= 1:
         raise ConfigError(f"share: found {share!r}, expected a share above 0, at most 1")
     if not len(bins):

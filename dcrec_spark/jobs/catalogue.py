@@ -1,13 +1,13 @@
 """Items that may be recommended, pairs that may not, and the limit for one category."""
 
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from dcrec_spark.config import InputConfig, RankingConfig
+from dcrec_spark.config.sections import InputConfig, RankingConfig
 from dcrec_spark.data.listed import read_listed
 from dcrec_spark.errors import DataError
 from dcrec_spark.jobs.run_record import Run
@@ -44,37 +44,28 @@ def open_catalogue(
     recommend: RankingConfig,
     given: InputConfig,
     id_types: dict[str, DataType],
-    resources: ExitStack,
+    cache: Callable[[DataFrame], DataFrame],
 ) -> Catalogue:
-    """Open the catalogue and the excluded pairs. Cached, and released with ``resources``.
+    """Open the catalogue and the excluded pairs. id_types : user, item -> type of the ids. cache : persists them.
 
-    id_types : user, item -> type of the ids.
-
-    Raises
-    ------
-    DataError : one of them cannot be opened, or the catalogue is empty, or has an item in two categories.
+    Raises DataError: one of them cannot be opened, or the catalogue is empty, or has an item in two categories.
     """
     items = excluded = None
     if recommend.catalogue is not None:
         more = () if recommend.max_per_category is None else (CATEGORY,)
         listed = read_listed(spark, SETTING, recommend.catalogue, given, {"item": id_types["item"]}, more)
         _require_types(listed, {"item_id": id_types["item"]}, SETTING)
-        items = _cache(listed.where("item_id is not null").distinct(), resources)
+        items = cache(listed.where("item_id is not null").distinct())
         _require_each_once(items, recommend.catalogue)
     if recommend.exclude is not None:
         pairs = read_listed(spark, EXCLUDE, recommend.exclude, given, id_types)
         _require_types(pairs, {f"{side}_id": kind for side, kind in id_types.items()}, EXCLUDE)
-        excluded = _cache(pairs.dropna().distinct(), resources)
+        excluded = cache(pairs.dropna().distinct())
     return Catalogue(items, excluded, recommend.max_per_category)
 
 
 def note_catalogue(run: Run, catalogue: Catalogue, model: DeconfoundedMFModel) -> None:
-    """Count the catalogue's items and the excluded pairs in the record.
-
-    Raises
-    ------
-    DataError : the model knows none of the items.
-    """
+    """Count items and excluded pairs in the record. Raises DataError: the model knows none of the items."""
     if catalogue.items is not None:
         known = model.itemFactors.select(F.col("id").alias("item_id"))
         listed, unknown = catalogue.items.count(), catalogue.items.join(known, "item_id", "left_anti").count()
@@ -109,9 +100,3 @@ def _require_each_once(items: DataFrame, place: str) -> None:
         )
     if items.isEmpty():
         raise DataError(f"{SETTING} {place!r} lists no item: nothing could be recommended")
-
-
-def _cache(frame: DataFrame, resources: ExitStack) -> DataFrame:
-    frame = frame.persist()
-    resources.callback(frame.unpersist)
-    return frame

@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 
 import click
 import structlog
-from click.shell_completion import get_completion_class
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from dcrec_spark.config import JOB_CONFIGS, PlacesConfig, RetrainConfig, forget_secrets, load_config, masked_all
-from dcrec_spark.config.jobs import jobs_with, known_settings
+from dcrec_spark.config.jobs import JOB_CONFIGS, RetrainConfig, jobs_with, known_settings
+from dcrec_spark.config.load import load_config
+from dcrec_spark.config.secrets import forget_secrets, masked_all
+from dcrec_spark.config.sections import PlacesConfig
 from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.console import Reporter, mask_output
 from dcrec_spark.jobs.job import Job
@@ -55,12 +56,7 @@ class JobEntry(NamedTuple):
     details: str
 
     def load(self) -> Job[Any, Any, Any]:
-        """Import the job, and make it.
-
-        Raises
-        ------
-        MissingExtraError : a package that only this job needs is not installed.
-        """
+        """Import the job, and make it. Raises MissingExtraError: a package that it needs is not installed."""
         module, _, name = self.place.partition(":")
         job: Job[Any, Any, Any] = getattr(import_module(module), name)()
         return job
@@ -136,8 +132,6 @@ JOBS = (
 
 
 class _InOrder(click.Group):
-    """A group whose help lists the commands as they were added."""
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         """List the commands."""
         return list(self.commands)
@@ -159,7 +153,6 @@ def dcrec() -> None:
 
 
 def _complete_setting(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """List the settings of the job whose names begin with ``incomplete``."""
     job = str(ctx.info_name).replace("-", "_")
     names = [name for kind in JOB_CONFIGS if kind.job == job for name in known_settings(kind)]
     return [f"{name}=" for name in names if name.startswith(incomplete)]
@@ -183,15 +176,7 @@ _force_option = click.option("--force", is_flag=True, help="Publish even if audi
 
 
 def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]], summary: str = "") -> click.Command:
-    """Make the command line of a job.
-
-    Parameters
-    ----------
-    name : of the command.
-    help_text : text of ``--help``.
-    load : imports the job.
-    summary : one line for a list of commands.
-    """
+    """Make the command line of a job. load : imports the job. summary : one line for a list of commands."""
 
     @click.command(name, help=help_text, short_help=summary, epilog=_EXIT_CODES)
     @_config_option
@@ -291,22 +276,6 @@ def _settings() -> None:
     click.echo(conf_file("base.yaml").read_text(encoding="utf-8"), nl=False)
 
 
-@dcrec.command("completion", short_help="Print a script for shell completion.")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def _completion(shell: str) -> None:
-    """Print a script that makes SHELL complete the commands and options of dcrec.
-
-    \b
-    bash   eval "$(dcrec completion bash)"      in ~/.bashrc
-    zsh    eval "$(dcrec completion zsh)"       in ~/.zshrc
-    fish   dcrec completion fish | source       in ~/.config/fish/config.fish
-    """
-    completion = get_completion_class(shell)
-    if completion is None:
-        raise AssertionError(f"click completes {shell}")
-    click.echo(completion(dcrec, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE").source())
-
-
 # ---- errors, signals, logs
 
 
@@ -349,10 +318,7 @@ def _interrupt_handler(reporter: Reporter) -> Callable[[int, FrameType | None], 
 
 
 def configure_logging(for_people: bool = False) -> None:
-    """Log JSON lines to standard error, for the log collector of a scheduler, or plain ones for people.
-
-    They are the progress of a run if standard output is not a terminal. A terminal gets the live display.
-    """
+    """Log JSON lines to standard error, for the log collector of a scheduler, or plain ones for people."""
     for_machines: list[Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -366,12 +332,9 @@ def configure_logging(for_people: bool = False) -> None:
     )
     # The bridge to the JVM also raises what it logs of a broken connection, and would log a signal as a stack trace.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    logging.getLogger().addFilter(_is_not_of_the_bridge)
+    # It also logs by the root logger.
+    logging.getLogger().addFilter(lambda record: Path(record.pathname).parent.name != "py4j")
 
 
 def _mask_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     return {name: masked_all(value) for name, value in event.items()}
-
-
-def _is_not_of_the_bridge(record: logging.LogRecord) -> bool:
-    return Path(record.pathname).parent.name != "py4j"  # which also logs by the root logger

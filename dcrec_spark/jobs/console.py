@@ -20,7 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from dcrec_spark.config import mask_secrets, mask_values
+from dcrec_spark.config.secrets import mask_secrets, mask_values
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.errors import DcrecError
 from dcrec_spark.spark.failures import message_of
@@ -68,15 +68,13 @@ class Reporter(AbstractContextManager["Reporter"]):
     def step(self, name: str) -> Iterator[None]:
         """Time a part of the run, and show that it is under way."""
         start = time.monotonic()
-        if self._live:
-            self._add(name, 1)
-        else:
+        self._count(name, 0, 1)
+        if not self._live:
             _log.info("started", step=name)
         yield
         self.timings[name] = time.monotonic() - start
-        if self._live:
-            self._progress.update(self._tasks[name], completed=1)
-        else:
+        self._count(name, 1, 1)
+        if not self._live:
             _log.info("finished", step=name, seconds=round(self.timings[name], 3))
 
     def listener(self, totals: Mapping[str, int]) -> Listener:
@@ -87,10 +85,8 @@ class Reporter(AbstractContextManager["Reporter"]):
             now = time.monotonic()
             self.timings[stage] = self.timings.get(stage, 0.0) + now - begun["at"]
             begun["at"] = now
-            if self._live:
-                task = self._tasks[stage] if stage in self._tasks else self._add(stage, totals[stage])
-                self._progress.update(task, completed=number, note=f"objective {objective:,.1f}")
-            else:
+            self._count(stage, number, totals[stage], f"objective {objective:,.1f}")
+            if not self._live:
                 _log.info("iteration", step=stage, iteration=number, objective=objective)
 
         return iteration
@@ -98,21 +94,21 @@ class Reporter(AbstractContextManager["Reporter"]):
     def counter(self, name: str, total: int) -> Callable[[str], None]:
         """Return what to call with a note when one of ``total`` things is done: one log line, or one tick of a bar."""
         done = itertools.count(1)
-        if self._live:
-            self._add(name, total)
 
         def count(note: str) -> None:
             number = next(done)
-            if self._live:
-                self._progress.update(self._tasks[name], completed=number, note=note)
-            else:
+            self._count(name, number, total, note)
+            if not self._live:
                 _log.info("done", step=name, number=number, of=total, note=note)
 
         return count
 
-    def _add(self, name: str, total: int) -> TaskID:
-        self._tasks[name] = self._progress.add_task(name, total=total, note="")
-        return self._tasks[name]
+    def _count(self, name: str, number: int, total: int, note: str = "") -> None:
+        """Move a bar of the live display, which begins here."""
+        if self._live:
+            if name not in self._tasks:
+                self._tasks[name] = self._progress.add_task(name, total=total, note="")
+            self._progress.update(self._tasks[name], completed=number, note=note)
 
     def new_run(self) -> dict[str, float]:
         """Forget the times of an earlier run. The result fills up with those of the next."""

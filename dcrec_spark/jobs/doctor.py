@@ -3,12 +3,10 @@
 The checks call the functions that a run calls.
 """
 
-import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +14,12 @@ import pyspark
 from pyspark.sql import SparkSession
 from rich.table import Table
 
-from dcrec_spark.config import RetrainConfig
+from dcrec_spark.config.jobs import RetrainConfig
+from dcrec_spark.config.sections import WarehousesConfig
 from dcrec_spark.data.read import read_ratings
-from dcrec_spark.errors import EXTRAS, ConfigError, DcrecError, MissingExtraError, require_extra
-from dcrec_spark.jobs.runner import start_session
-from dcrec_spark.jobs.sinks import check_sinks, names_warehouses, output_path
+from dcrec_spark.errors import EXTRAS, ConfigError, DcrecError, is_installed
+from dcrec_spark.jobs.runner import room_at, start_session
+from dcrec_spark.jobs.sinks import check_sinks, output_path
 from dcrec_spark.spark.java import ensure_java
 from dcrec_spark.spark.lineage import checkpoint_directory
 from dcrec_spark.spark.preflight import require_workers
@@ -43,13 +42,7 @@ class _NotApplicable(Exception):
 
 
 def examine(config: RetrainConfig) -> list[Finding]:
-    """Check everything that a run with this configuration needs. Writes nothing.
-
-    Returns
-    -------
-    list of Finding
-        In the order of their dependencies.
-    """
+    """Check everything that a run with this configuration needs, in the order of dependencies. Writes nothing."""
     findings = [_examine("packages", _packages), _examine("extras", _extras), _examine("Java", _java)]
     if findings[-1].state == "bad":
         return findings + [Finding(subject, "open", "needs Java") for subject in ("Spark", *_WITH_SPARK)]
@@ -72,12 +65,7 @@ def table_of(findings: list[Finding]) -> Table:
 
 
 def require_health(findings: list[Finding]) -> None:
-    """Refuse an environment in which something is wrong.
-
-    Raises
-    ------
-    ConfigError : names what is wrong.
-    """
+    """Refuse an environment in which something is wrong. Raises ConfigError: names what is wrong."""
     bad = [finding.subject for finding in findings if finding.state == "bad"]
     if bad:
         raise ConfigError(f"this environment cannot run the configured job yet: {', '.join(bad)}; see above what to do")
@@ -99,20 +87,12 @@ def _packages() -> str:
 
 
 def _extras() -> str:
-    missing = [name for name in EXTRAS if not _is_installed(name)]
+    missing = [name for name, packages in EXTRAS.items() if not all(map(is_installed, packages))]
     if missing:
         raise _NotApplicable(
             f"not installed: {', '.join(missing)}; pip install 'dcrec-spark[{','.join(missing)}]' adds them"
         )
     return f"all installed: {', '.join(EXTRAS)}"
-
-
-def _is_installed(extra: str) -> bool:
-    try:
-        require_extra(extra)
-    except MissingExtraError:
-        return False
-    return True
 
 
 def _java() -> str:
@@ -121,13 +101,8 @@ def _java() -> str:
 
 
 def _spark(config: RetrainConfig, sessions: list[SparkSession]) -> str:
-    spark = start_session(config, writes=False)
-    sessions.append(spark)
-    return f"{spark.version} on {spark.conf.get('spark.master')}"
-
-
-def _workers(_config: RetrainConfig, spark: SparkSession) -> str:
-    return f"run {require_workers(spark)}"
+    sessions.append(start_session(config, writes=False))
+    return f"{sessions[0].version} on {sessions[0].conf.get('spark.master')}"
 
 
 def _input(config: RetrainConfig, spark: SparkSession) -> str:
@@ -142,28 +117,8 @@ def _output(config: RetrainConfig, spark: SparkSession) -> str:
         raise _NotApplicable("setting output.path is not set")
     output = output_path(config)
     check_sinks(config, spark, output)
-    more = " and the warehouses" if names_warehouses(config) else ""
-    return f"{output}{more} can be written to{_room(output)}"
-
-
-def _room(output: str) -> str:
-    """Return the free space of a local directory, or of the nearest existing one above it."""
-    place = urlsplit(output)
-    if place.scheme not in ("", "file"):
-        return ""
-    for folder in _upwards(place.path):
-        try:
-            return f", {shutil.disk_usage(folder).free / 2**30:,.1f} GiB free"
-        except FileNotFoundError:
-            continue
-    return ""
-
-
-def _upwards(path: str) -> Iterator[str]:
-    while path and path != "/":
-        yield path
-        path = path.rpartition("/")[0]
-    yield path or "."
+    more = " and the warehouses" if config.warehouses != WarehousesConfig() else ""
+    return f"{output}{more} can be written to, {room_at(output)}"
 
 
 def _checkpoints(config: RetrainConfig, spark: SparkSession) -> str:
@@ -174,7 +129,7 @@ def _checkpoints(config: RetrainConfig, spark: SparkSession) -> str:
 
 
 _WITH_SPARK: dict[str, Callable[[RetrainConfig, SparkSession], str]] = {
-    "Python workers": _workers,
+    "Python workers": lambda _config, spark: f"run {require_workers(spark)}",
     "checkpoints": _checkpoints,
     "input": _input,
     "output": _output,

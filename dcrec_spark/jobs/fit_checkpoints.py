@@ -29,19 +29,19 @@ from typing import Any
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.config import RetrainConfig, config_hash
+from dcrec_spark.config.jobs import RetrainConfig
+from dcrec_spark.config.load import config_hash
 from dcrec_spark.engine.ascent import Past
 from dcrec_spark.errors import ConflictError, DataError, DiskFullError, interruption
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.models.fitting.resumption import KeptSweep
-from dcrec_spark.publish.manifest import TableFiles, fingerprint, read_sealed, sealed
+from dcrec_spark.publish.manifest import fingerprint, read_sealed, sealed
 from dcrec_spark.spark.failures import SPARK_FAILURES, full_disk, message_of
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.hadoop import ObjectFiles
 from dcrec_spark.storage.protocol import Directories, Files
-from dcrec_spark.storage.staging import LEASE, remove_old, staged
-from dcrec_spark.storage.tables import write_table
+from dcrec_spark.storage.staging import LEASE, remove_old, staged, write_table
 from dcrec_spark.version import __version__
 
 PREFIX = ".fit-"
@@ -76,7 +76,10 @@ class StoredCheckpoints:
         """Write a sweep, and then remove the stage's earlier ones but for the one that this run kept before."""
         files, name = self._files, f"{stage}-{len(sweep.past.objective)}{self._ending}"
         with _explain_full_disk(name), _stage(files, f"{self._directory}/{name}") as making:
-            tables = {table: self._write(f"{making}/{table}", frame)._asdict() for table, frame in sweep.tables.items()}
+            tables = {}
+            for table, frame in sweep.tables.items():
+                rows = write_table(files, f"{making}/{table}", frame, "output.path")
+                tables[table] = fingerprint(files, f"{making}/{table}", rows)._asdict()
             facts = {"past": asdict(sweep.past), "shared": sweep.shared, "tables": tables}
             files.write(f"{making}/{_SWEEP}", sealed(facts))
         stay = {name, self._kept_last.get(stage), *self._begun_from}
@@ -113,16 +116,12 @@ class StoredCheckpoints:
             _log.warning("a checkpoint is damaged, and not used", stage=stage, checkpoint=name, reason=reason)
             return None
 
-    def _write(self, path: str, frame: DataFrame) -> TableFiles:
-        return fingerprint(self._files, path, write_table(self._files, path, frame, "output.path"))
-
     def _table(self, path: str, written: Mapping[str, Any]) -> DataFrame:
         if fingerprint(self._files, path, written["rows"])._asdict() != written:
             raise DataError(f"{path} is not as it was written")
         return self._spark.read.parquet(self._files.uri(path))
 
     def _names(self, stage: str) -> list[str]:
-        """List the sweeps of a stage, the earliest first."""
         names = [entry.name for entry in self._files.list(self._directory) if entry.name.startswith(f"{stage}-")]
         if isinstance(self._files, ObjectFiles):
             names = [name for name in names if self._files.exists(f"{self._directory}/{name}/{_SWEEP}")]
@@ -231,6 +230,5 @@ def _remove_others(files: Directories, root: str, name: str, run: Run) -> None:
 
 
 def _forget_lease(files: Files, directory: str) -> None:
-    """Remove the lease of a fit that has left no checkpoint."""
     if not files.exists(directory):
         files.delete(f"{directory}{LEASE}")

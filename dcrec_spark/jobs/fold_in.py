@@ -10,19 +10,17 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import FoldInConfig
+from dcrec_spark.config.jobs import FoldInConfig
 from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
 from dcrec_spark.jobs.inputs import (
+    ServingJob,
     as_trained,
-    input_line,
     load_served_model,
-    model_line,
     open_ratings,
     require_ids_of,
-    require_model_path,
-    validate_to_serve,
+    validate_input,
 )
-from dcrec_spark.jobs.job import Context, Job, Outputs
+from dcrec_spark.jobs.job import Context, Outputs
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.tables import factor_tables, list_tables, reject_table
@@ -38,15 +36,11 @@ class FoldInInputs:
     catalogue: Catalogue
 
 
-class FoldIn(Job[FoldInConfig, FoldInInputs, None]):
+class FoldIn(ServingJob[FoldInConfig, FoldInInputs]):
     """Recommend to users that a saved model does not know, by their ratings."""
 
     config_type = FoldInConfig
     last_step = "rank and publish"
-
-    def check(self, config: FoldInConfig) -> None:
-        """Refuse a configuration that names no model."""
-        require_model_path(config)
 
     def extract(self, context: Context[FoldInConfig]) -> FoldInInputs:
         """Load the model. Open the ratings, which need its type of ids and its columns."""
@@ -56,13 +50,13 @@ class FoldIn(Job[FoldInConfig, FoldInInputs, None]):
         require_ids_of(saved.model, ratings, "input", ("user", "item"))
         as_trained(saved.model, ratings)
         config, types = context.config, {side: ratings.schema[f"{side}_id"].dataType for side in ("user", "item")}
-        catalogue = open_catalogue(context.spark, config.recommend, config.input, types, context.resources)
+        catalogue = open_catalogue(context.spark, config.recommend, config.input, types, context.cache)
         return FoldInInputs(saved, ratings, catalogue)
 
     def transform(self, context: Context[FoldInConfig], inputs: FoldInInputs) -> Outputs[None]:
         """Estimate the factors of the new users, and rank the catalogue for them."""
         model, recommend, run = inputs.saved.model, context.config.recommend, context.run
-        valid = validate_to_serve(context, inputs.ratings)
+        valid = validate_input(context, inputs.ratings)
         _note_unknown_items(run, model, valid.ratings)
         new_users = model.foldInUsers(as_trained(model, valid.ratings))
         context.resources.callback(new_users.unpersist)
@@ -76,11 +70,7 @@ class FoldIn(Job[FoldInConfig, FoldInInputs, None]):
             "user_factors": factor_tables(of_new_users, run)["user_factors"],
             "rejects": reject_table(valid, run),
         }
-        return Outputs(tables, None, seen=left_out, catalogue=inputs.catalogue, length=recommend.top_n)
-
-    def plan(self, context: Context[FoldInConfig], inputs: FoldInInputs) -> list[str]:
-        """Name the ratings and the model."""
-        return [input_line(context.config, inputs.ratings), model_line(inputs.saved)]
+        return Outputs(tables, None, {}, left_out, inputs.catalogue, recommend.top_n)
 
 
 def _note_unknown_items(run: Run, model: DeconfoundedMFModel, ratings: DataFrame) -> None:

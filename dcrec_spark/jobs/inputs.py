@@ -1,17 +1,16 @@
 """Inputs of jobs: ratings of one snapshot, and saved models with ratings under the names that they know."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import InputConfig, ReadingConfig, ServingConfig, ValidationConfig
-from dcrec_spark.data.read import read_ratings
-from dcrec_spark.data.snapshots import pin_snapshot, table_id
+from dcrec_spark.config.sections import InputConfig, ReadingConfig, ServingConfig
+from dcrec_spark.data.read import pin_snapshot, read_ratings, table_id
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.jobs.job import Context
+from dcrec_spark.jobs.job import Context, Job
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
 from dcrec_spark.models.fitting.checks import require_same_ids
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
@@ -30,14 +29,10 @@ def open_ratings(context: Context[ReadingT]) -> DataFrame:
     return read_ratings(context.spark, given)
 
 
-def other_ratings(given: InputConfig, path: str, name: str) -> InputConfig:
-    """Return the settings of further ratings: those of the input, with another path, or name of a table.
+def other_input(given: InputConfig, path: str, name: str) -> InputConfig:
+    """Return the settings of further ratings, at ``path``, which the setting ``name`` has: else those of the input.
 
-    name : the setting that has the path.
-
-    Raises
-    ------
-    ConfigError : the input is read by a query, which would be theirs too.
+    Raises ConfigError: the input is read by a query, which would be theirs too.
     """
     if given.format == "jdbc" and "query" in given.options:
         raise ConfigError(
@@ -55,10 +50,14 @@ def name_setting(name: str, read: Callable[[], T]) -> T:
         raise DataError(f"setting {name}: {error}") from error
 
 
-def without_limits(config: ValidationConfig) -> ValidationConfig:
-    """Lift the limits on how many ratings a user or an item has, which are for fits."""
-    limits = {"min_ratings_per_user": 1, "min_ratings_per_item": 1, "max_ratings_per_user": None}
-    return config.model_copy(update=limits)
+def validate_other(context: Context[ReadingT], raw: DataFrame, name: str) -> Validated:
+    """Validate ratings of the setting ``name``, which no model is fitted to. Released at the end."""
+    # The limits on how many ratings a user or an item has are for fits.
+    lifted = {"min_ratings_per_user": 1, "min_ratings_per_item": 1, "max_ratings_per_user": None}
+    limits = context.config.validation.model_copy(update=lifted)
+    valid = name_setting(name, lambda: validate(raw, limits, to_fit=False))
+    context.resources.callback(valid.unpersist)
+    return valid
 
 
 def input_line(config: ReadingConfig, raw: DataFrame | None) -> str:
@@ -70,16 +69,49 @@ def input_line(config: ReadingConfig, raw: DataFrame | None) -> str:
     return f"input   {config.input.format} {config.input.path or config.input.table}: {columns}"
 
 
+def validate_input(context: Context[ReadingT], raw: DataFrame, to_fit: bool = False) -> Validated:
+    """Validate ratings, noted in the record and released at the end. to_fit : whether a model is fitted to them."""
+    config = context.config
+    with context.reporter.step("validate"):
+        valid = validate(raw, config.validation, seed=config.run.seed, to_fit=to_fit)
+        context.resources.callback(valid.unpersist)
+        context.run.note_validation(valid)
+    return valid
+
+
 # ---- saved models
 
 
-def require_model_path(config: ServingConfig) -> str:
-    """Return where the saved model is.
+class ServedInputs(Protocol):
+    """Inputs of a job that begins with a saved model."""
 
-    Raises
-    ------
-    ConfigError : the configuration does not say.
-    """
+    @property
+    def saved(self) -> SavedModel:
+        """The model."""
+
+    @property
+    def ratings(self) -> DataFrame | None:
+        """The ratings, as ``read_ratings`` returns them."""
+
+
+ServedT = TypeVar("ServedT", bound=ServedInputs)
+
+
+class ServingJob(Job[ServingT, ServedT, None]):
+    """A job that begins with a saved model."""
+
+    def check(self, config: ServingT) -> None:
+        """Refuse a configuration that names no model."""
+        require_model_path(config)
+
+    def plan(self, context: Context[ServingT], inputs: ServedT) -> list[str]:
+        """Name the ratings and the model."""
+        source = inputs.saved.source
+        return [input_line(context.config, inputs.ratings), f"model   {source.model_version} {source.path}"]
+
+
+def require_model_path(config: ServingConfig) -> str:
+    """Return where the saved model is. Raises ConfigError: the configuration does not say."""
     if config.model.path is None:
         raise ConfigError(
             "setting model.path: found null, expected a saved model, the directory of a run, or an output directory"
@@ -90,9 +122,7 @@ def require_model_path(config: ServingConfig) -> str:
 def load_served_model(context: Context[ServingT]) -> SavedModel:
     """Load the model that ``model.path`` names, noted in the record of the run and released at its end.
 
-    Raises
-    ------
-    ConfigError : the job would publish where the model is published. DataError : there is no model to load.
+    Raises ConfigError: the job would publish where the model is published. DataError : there is no model to load.
     """
     saved = load_model(context.spark, require_model_path(context.config), "model.path")
     context.resources.callback(saved.model.release)
@@ -106,33 +136,8 @@ def load_served_model(context: Context[ServingT]) -> SavedModel:
     return saved
 
 
-def model_line(saved: SavedModel) -> str:
-    """Name the saved model that a run would begin with."""
-    return f"model   {saved.source.model_version} {saved.source.path}"
-
-
-def validate_to_serve(context: Context[ServingT], raw: DataFrame) -> Validated:
-    """Validate ratings for a saved model, which may be of one user. Noted in the record, released at the end.
-
-    raw : ratings as ``read_ratings`` returns them.
-    """
-    config = context.config
-    with context.reporter.step("validate"):
-        valid = validate(raw, config.validation, seed=config.run.seed, to_fit=False)
-        context.resources.callback(valid.unpersist)
-        context.run.note_validation(valid)
-    return valid
-
-
 def require_ids_of(model: DeconfoundedMFModel, given: DataFrame, where: str, sides: tuple[str, ...]) -> None:
-    """Refuse ids of another type than the model's, which Spark would cast silently or match with nothing.
-
-    where : source of the ids, for the message. sides : user, item, or both.
-
-    Raises
-    ------
-    ConfigError
-    """
+    """Refuse ids of another type than the model's. where : their source, for the message. Raises ConfigError."""
     for side, table in zip(sides, model.tables(), strict=False):
         try:
             require_same_ids(side, given.select(F.col(f"{side}_id").alias("id")), table)
@@ -141,12 +146,7 @@ def require_ids_of(model: DeconfoundedMFModel, given: DataFrame, where: str, sid
 
 
 def as_trained(model: DeconfoundedMFModel, ratings: DataFrame) -> DataFrame:
-    """Rename the columns of ratings to the names of the model's fit.
-
-    Raises
-    ------
-    ConfigError : the model needs a column that the input does not have.
-    """
+    """Rename columns to the names of the model's fit. Raises ConfigError: the input lacks one that the model needs."""
     rating = model.getOrDefault("ratingCol")
     count = model.exposureModel.getOrDefault("countCol") if model.exposureModel is not None else None
     propensity = model.facts.propensity.settings.column if model.facts.propensity is not None else None

@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from functools import partial
+from typing import ClassVar, Generic, TypeVar
 
 import structlog
 from pyspark.sql import DataFrame, SparkSession
@@ -18,23 +19,24 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dcrec_spark.config import AuditConfig, JobConfig
+from dcrec_spark.config.sections import AuditConfig, JobConfig
 from dcrec_spark.errors import DcrecError
 from dcrec_spark.evaluation.lists import describe_lists
 from dcrec_spark.jobs.catalogue import Catalogue
 from dcrec_spark.jobs.console import Reporter
-from dcrec_spark.jobs.list_audit import TABLE, audit_lists, last_lists
-from dcrec_spark.jobs.run_record import RETRAIN, Run
+from dcrec_spark.jobs.run_record import RETRAIN, Run, Verdict
 from dcrec_spark.jobs.sinks import open_sinks
-from dcrec_spark.publish.audit import audit_overlap
+from dcrec_spark.publish.audit import Promises, audit_overlap, audit_recommendations, turnover
+from dcrec_spark.publish.current import current_directory, read_record
 from dcrec_spark.publish.object_store import Output
+from dcrec_spark.publish.parquet import StagedRun
 from dcrec_spark.publish.protocol import Save, publish
-from dcrec_spark.publish.several import StagedEverywhere
 
 _log = structlog.get_logger()
 ConfigT = TypeVar("ConfigT", bound=JobConfig)
 InputsT = TypeVar("InputsT")
 ResultT = TypeVar("ResultT")
+TABLE = "recommendations"
 
 
 class NothingNew(Exception):
@@ -45,14 +47,9 @@ class NothingNew(Exception):
 class Context(Generic[ConfigT]):
     """What a job has at hand while it runs.
 
-    Attributes
-    ----------
-    config : the settings of this job.
-    spark : the session.
+    config : the settings of this job. spark : the session. reporter : shows the steps of the job, and times them.
     run : the record of this run, filled as the job goes. A dry run writes it nowhere.
-    reporter : shows the steps of the job, and times them.
-    output : where the job publishes.
-    resources : releases what the job caches when it ends, in success and failure.
+    output : where the job publishes. resources : releases what the job caches, in success and failure.
     """
 
     config: ConfigT
@@ -62,20 +59,21 @@ class Context(Generic[ConfigT]):
     output: str
     resources: ExitStack
 
+    def cache(self, frame: DataFrame) -> DataFrame:
+        """Persist a frame until the job ends."""
+        self.resources.callback(frame.unpersist)
+        return frame.persist()
+
 
 @dataclass(frozen=True)
 class Outputs(Generic[ResultT]):
     """What a job hands over for publication.
 
-    Attributes
-    ----------
-    tables : published name -> rows, each written once.
+    tables : published name -> rows, each written once. folders : what else appears in the run's directory, by name.
     result : what the caller of the runner gets, such as the fitted model.
-    folders : what else appears in the directory of the run, by its name there.
-    seen : user_id, item_id of pairs that must not be recommended. None: none.
-    catalogue : what may be in the lists.
+    seen : user_id, item_id of pairs that must not be recommended. None: none. catalogue : what may be in the lists.
     length : items that each list should have. A shorter one counts as short.
-    training : item_id of each rating, by which the lists are described. None: they are not.
+    training : item_id of each rating, by which the lists are described. None: only their sizes are.
     """
 
     tables: Mapping[str, DataFrame]
@@ -99,10 +97,8 @@ class Finished(Generic[ResultT]):
 class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
     """One job: ``ConfigT`` is its configuration, ``InputsT`` what it opens, ``ResultT`` what its caller gets.
 
-    Attributes
-    ----------
-    config_type : ``ConfigT``.
-    last_step : name of the step that writes the tables, in which Spark computes most of them.
+    config_type : ``ConfigT``. last_step : name of the step that writes the tables, in which Spark computes most of
+    them.
     """
 
     config_type: ClassVar[type[JobConfig]]
@@ -114,12 +110,7 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
         return self.config_type.job
 
     def check(self, config: ConfigT) -> None:
-        """Refuse settings that need no session to be refused.
-
-        Raises
-        ------
-        ConfigError : names the setting, what was found and what was expected.
-        """
+        """Refuse settings that need no session to be refused. Raises ConfigError: names the setting."""
 
     def record_directory(self, config: ConfigT) -> str | None:
         """Return where to write the record of a run that fails. None: below the output."""
@@ -136,31 +127,15 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
     def load(self, context: Context[ConfigT], outputs: Outputs[ResultT]) -> str:
         """Publish the tables and the row of this run in ``runs``. Returns the directory of the run as a URI.
 
-        A table of recommendations is audited before anybody can read it, and compared with the published one.
+        The staged tables are audited first, so that the row holds what the audit found.
 
-        Raises
-        ------
-        AuditError, ConflictError : nothing is published, the tables of before stay.
+        Raises AuditError, ConflictError: nothing is published, the tables of before stay.
         """
-        spark, run = context.spark, context.run
-
-        def audit(staged: StagedEverywhere) -> None:
-            lists, before = spark.read.parquet(staged.directory.uri(TABLE)), last_lists(spark, context.output)
-            limits = getattr(context.config, "audit", AuditConfig())
-            audit_lists(run, limits, lists, before, outputs.seen, outputs.catalogue, outputs.length)
-            if outputs.training is not None:
-                run.note_lists(describe_lists(lists, outputs.training))
-            for side in ("user", "item"):
-                if f"{side}_overlap" in outputs.tables:
-                    audit_overlap(spark.read.parquet(staged.directory.uri(f"{side}_overlap")), side)
-
-        def record(staged: StagedEverywhere) -> dict[str, Any]:
-            return run.published(staged.directory)
-
-        tables = {**outputs.tables, "runs": run.as_row(spark)}
-        audited = audit if TABLE in tables else None
-        with open_sinks(context.config, spark, context.output) as sinks:
-            where = publish(sinks, run.run_id, tables, record, audited, outputs.folders)
+        run, audit = context.run, partial(audit_tables, context, outputs)
+        with open_sinks(context.config, context.spark, context.output, audit) as sinks:
+            where = publish(
+                sinks, run.run_id, outputs.tables, lambda staged: run.published(staged.directory), None, outputs.folders
+            )
             _prune(sinks.directory, context.config.output.keep)
             return where
 
@@ -182,6 +157,55 @@ def _prune(directory: Output, keep: int | None) -> None:
         _log.warning("old runs could not be removed", reason=str(error))
 
 
+# ---- audit of the staged tables
+
+
+def audit_tables(context: Context[ConfigT], outputs: Outputs[ResultT], staged: StagedRun) -> Mapping[str, DataFrame]:
+    """Audit lists and overlap as they were written. Returns the table ``runs``, whose row tells of it."""
+    if TABLE in outputs.tables:
+        audit_lists(context, outputs, context.spark.read.parquet(staged.uri(TABLE)))
+    for side in ("user", "item"):
+        if f"{side}_overlap" in outputs.tables:
+            audit_overlap(context.spark.read.parquet(staged.uri(f"{side}_overlap")), side)
+    return {"runs": context.run.as_row(context.spark)}
+
+
+def audit_lists(context: Context[ConfigT], outputs: Outputs[ResultT], lists: DataFrame) -> None:
+    """Audit the lists: promises that always hold, and limits of the settings. The record gets figures and verdicts.
+
+    Raises AuditError: a promise is broken, or a limit passed and not forced.
+    """
+    run, limits = context.run, getattr(context.config, "audit", AuditConfig())
+    audit_recommendations(lists, outputs.seen, Promises(outputs.catalogue.items, outputs.catalogue.max_per_category))
+    found = run.lists = describe_lists(lists, outputs.training, outputs.length)
+    run.warnings += found.warnings
+    verdicts = []
+    if (least := limits.min_coverage) is not None:
+        available = run.counts.get("items_in_catalogue", run.counts["items"])
+        share = found.items / available
+        about = f"{found.items} of {available} items are in some list, {share:.1%}"
+        verdicts.append(Verdict("min_coverage", share, least, share >= least, about))
+    if (most := limits.max_short_lists) is not None:
+        share = found.short / found.lists
+        about = f"{found.short} of {found.lists} lists are shorter than recommend.top_n, {share:.1%}"
+        verdicts.append(Verdict("max_short_lists", share, most, share <= most, about))
+    if (most := limits.max_churn) is not None and (before := last_lists(context.spark, context.output)) is not None:
+        places, new = turnover(before, lists)
+        share = new / max(1, places)
+        about = f"{new} of the {places} places of users of both runs hold another item, {share:.1%}"
+        verdicts.append(Verdict("max_churn", share, most, share <= most, about))
+    run.warnings += run.verdicts.enforce(verdicts, limits.force)
+
+
+def last_lists(spark: SparkSession, output: str) -> DataFrame | None:
+    """Open the lists that are published under ``output`` now. None if there are none."""
+    directory = current_directory(output, spark)
+    record = None if directory is None else read_record(directory, spark)
+    if record is None or TABLE not in record.get("tables", {}):
+        return None
+    return spark.read.parquet(f"{directory}/{TABLE}")
+
+
 def run_summary(run: Run, directory: str) -> RenderableType:
     """Summarise a run: what was read, how the fits ended, where the tables are."""
     facts = Table.grid(padding=(0, 2))
@@ -197,8 +221,8 @@ def run_summary(run: Run, directory: str) -> RenderableType:
         facts.add_row("users x items", f"{counts['users']:,} x {counts['items']:,}")
     for stage, (objective, values, _) in run.fits.items():
         facts.add_row(stage, f"{len(values)} iterations, {objective} {values[0]:,.6g} -> {values[-1]:,.6g}")
-    if run.composition is not None:
-        facts.add_row("lists", run.composition.summary)
+    if run.lists is not None:
+        facts.add_row("lists", run.lists.summary)
     facts.add_row("time", ", ".join(f"{step} {seconds:.1f} s" for step, seconds in run.timings.items()))
     for warning in run.warnings:
         facts.add_row("[yellow]note[/]", Text(warning))

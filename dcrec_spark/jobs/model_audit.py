@@ -4,12 +4,13 @@ The held-out pairs are sampled by a hash of their ids alone, so they are the sam
 the last one was fitted to them.
 """
 
+from functools import reduce
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import RetrainConfig
+from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.errors import AuditError, DataError
 from dcrec_spark.evaluation.baselines import POPULARITY, item_statistics, one_list_for_all
 from dcrec_spark.evaluation.measures import Columns, Measure, MeasureKind, MetricSettings
@@ -27,7 +28,7 @@ from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.vectors import ScoringVectors
-from dcrec_spark.publish.current import current_directory, read_record
+from dcrec_spark.publish.current import current_record
 
 COLUMNS = Columns("user_id", "item_id", "rating")
 # A constant, so that the same pairs are held out whatever run.seed is.
@@ -41,7 +42,7 @@ _CHECK_SHARE, _CHECK_DRAWS = 0.2, 100
 _CHECKED_SHARE, _MOST_CHECKED = 0.05, 2_000_000
 
 
-class Parts(NamedTuple):
+class FitParts(NamedTuple):
     """train : ratings of the fit. held_out : user_id, item_id, rating, and more. None: nothing."""
 
     train: DataFrame
@@ -49,15 +50,9 @@ class Parts(NamedTuple):
 
 
 def check_volume(context: Context[RetrainConfig]) -> None:
-    """Refuse ratings that are far fewer than those of the run before.
-
-    Raises
-    ------
-    DataError : they are.
-    """
+    """Refuse ratings that are far fewer than those of the run before. Raises DataError: they are."""
     limits, run = context.config.audit, context.run
-    directory = current_directory(context.output, context.spark)
-    before = None if directory is None else (read_record(directory, context.spark) or {}).get("counts", {})
+    before = (current_record(context.output, context.spark) or {}).get("counts", {})
     if limits.max_volume_fall is None or not before or not before.get("ratings"):
         return
     old, new = int(before["ratings"]), run.counts["ratings"]
@@ -67,28 +62,26 @@ def check_volume(context: Context[RetrainConfig]) -> None:
     run.warnings += run.verdicts.enforce([verdict], limits.force, DataError)
 
 
-def hold_out(context: Context[RetrainConfig], ratings: DataFrame) -> Parts:
+def hold_out(context: Context[RetrainConfig], ratings: DataFrame) -> FitParts:
     """Split off the held-out pairs. A user or item with all of its pairs held out gets them back.
 
-    Raises
-    ------
-    DataError : nothing is left of a part.
+    Raises DataError: nothing is left of a part.
     """
     share = context.config.audit.held_out_share
     if share is None:
-        return Parts(ratings, None)
+        return FitParts(ratings, None)
     rest, sample = split_pairs(ratings, (1 - share, share), _SEED, COLUMNS)
     for side in (COLUMNS.user, COLUMNS.item):
         sample = sample.join(rest.select(side).distinct(), side, "left_semi")
-    held_out = _cache(context, sample.select(ratings.columns))
-    train = _cache(context, ratings.join(held_out.select(*_PAIR), _PAIR, "left_anti").select(ratings.columns))
+    held_out = context.cache(sample.select(ratings.columns))
+    train = context.cache(ratings.join(held_out.select(*_PAIR), _PAIR, "left_anti").select(ratings.columns))
     context.run.counts["held_out"] = held_out.count()
     if not context.run.counts["held_out"]:
         raise DataError(
             f"setting audit.held_out_share={share:g} holds out none of the {context.run.counts['ratings']} ratings; "
             "expected a larger share, or null"
         )
-    return Parts(train, held_out)
+    return FitParts(train, held_out)
 
 
 def check_exposures(context: Context[RetrainConfig], ratings: DataFrame, exposure: PoissonFactorization) -> None:
@@ -96,13 +89,8 @@ def check_exposures(context: Context[RetrainConfig], ratings: DataFrame, exposur
 
     The figures go into the record of the run, a failure also into its warnings. The check fits stage 1 once more.
 
-    Parameters
-    ----------
     ratings : those of the fit. exposure : stage 1 as configured.
-
-    Raises
-    ------
-    AuditError : the check fails, audit.exposure_check is refuse, and audit.force is not set.
+    Raises AuditError: the check fails, audit.exposure_check is refuse, and audit.force is not set.
     """
     action = context.config.audit.exposure_check
     if action == "off" or context.config.outcome.adjustment != "deconfounded":
@@ -122,13 +110,8 @@ def check_exposures(context: Context[RetrainConfig], ratings: DataFrame, exposur
     context.run.warnings.append(f"{check.summary}; {remedy}")
 
 
-def compare_models(context: Context[RetrainConfig], model: DeconfoundedMFModel, parts: Parts) -> None:
-    """Compare with the last published model and with the most rated items, on the held-out ratings.
-
-    Raises
-    ------
-    AuditError : the model is worse than the limits allow, and that is not forced.
-    """
+def compare_models(context: Context[RetrainConfig], model: DeconfoundedMFModel, parts: FitParts) -> None:
+    """Compare with the last model and popularity on held-out ratings. Raises AuditError: too bad, and not forced."""
     if parts.held_out is None:
         return
     limits, run = context.config.audit, context.run
@@ -144,7 +127,7 @@ def compare_models(context: Context[RetrainConfig], model: DeconfoundedMFModel, 
 
 
 def check_lists(
-    context: Context[RetrainConfig], parts: Parts, outcome: DeconfoundedMF, exposure: PoissonFactorization
+    context: Context[RetrainConfig], parts: FitParts, outcome: DeconfoundedMF, exposure: PoissonFactorization
 ) -> None:
     """Compare the lists with the most rated items on a twentieth of the ratings, and warn where they have half of it.
 
@@ -158,9 +141,10 @@ def check_lists(
         return
     run, n_ratings = context.run, context.run.counts["ratings"]
     measure = str(Measure(MeasureKind.NDCG, _LIST_LENGTH, over_catalogue=True))
-    beyond = [name for name in ("count", "propensity") if name in parts.train.columns]
+    beyond = [f"a column {name}" for name in ("count", "propensity") if name in parts.train.columns]
+    beyond += ["features"] * (outcome.getUserFeatures() is not None or outcome.getItemFeatures() is not None)
     if n_ratings > _MOST_CHECKED or beyond:
-        why = f"a column {beyond[0]}" if beyond else f"more than {_MOST_CHECKED:,} ratings"
+        why = beyond[0] if beyond else f"more than {_MOST_CHECKED:,} ratings"
         run.compared = {"metric": measure, "models": {}, "skipped": f"{why}: audit.held_out_share compares them"}
         return
     with context.reporter.step("compare the lists with popularity"):
@@ -211,14 +195,14 @@ def _last_model(context: Context[RetrainConfig], model: DeconfoundedMFModel) -> 
     return last
 
 
-def _measure(context: Context[RetrainConfig], vectors: dict[str, ScoringVectors], parts: Parts) -> Metrics:
+def _measure(context: Context[RetrainConfig], vectors: dict[str, ScoringVectors], parts: FitParts) -> Metrics:
     """Rank for the users with held-out ratings of pairs that all models know, and measure the lists."""
     test = parts.held_out
     assert test is not None
     for known in vectors.values():
         for side, table in ((COLUMNS.user, known.users), (COLUMNS.item, known.items)):
             test = test.join(table.select(F.col("id").alias(side)), side, "left_semi")
-    test = _cache(context, test.select(*_PAIR, COLUMNS.rating))
+    test = context.cache(test.select(*_PAIR, COLUMNS.rating))
     context.run.counts["compared"] = test.count()
     if not context.run.counts["compared"]:
         raise DataError(
@@ -226,14 +210,11 @@ def _measure(context: Context[RetrainConfig], vectors: dict[str, ScoringVectors]
         )
     users, seen = test.select(F.col(COLUMNS.user).alias("id")).distinct(), parts.train.select(*_PAIR)
     settings = MetricSettings((_LIST_LENGTH,), context.config.evaluation.relevant_from)
-    measured = [
+    measured = (
         evaluate_ranking(known.best(_LIST_LENGTH, seen, users), test, known.n_items, name, COLUMNS, settings)
         for name, known in vectors.items()
-    ]
-    whole = measured[0]
-    for metrics in measured[1:]:
-        whole = whole.join(metrics)
-    return whole
+    )
+    return reduce(Metrics.join, measured)
 
 
 def _verdicts(context: Context[RetrainConfig], metrics: Metrics) -> list[Verdict]:
@@ -264,9 +245,3 @@ def _compare(
     if loss <= 0:
         about = f"{measure} is {new.value:.4g}, and {old.value:.4g} of the {name}"
     return Verdict(check, loss, limit, loss <= limit, about, *worse)
-
-
-def _cache(context: Context[RetrainConfig], frame: DataFrame) -> DataFrame:
-    frame = frame.persist()
-    context.resources.callback(frame.unpersist)
-    return frame

@@ -18,6 +18,7 @@ from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.run_record import Run
 
 _log = structlog.get_logger()
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 # Name of the metric -> its help text.
 _GAUGES = {
     "dcrec_run_published": "1 if the last run was published, else 0",
@@ -47,17 +48,7 @@ def write_metrics(run: Run, path: str | None) -> Iterator[None]:
 
 
 def text_of(facts: Mapping[str, Any]) -> str:
-    """Write the facts of a run in Prometheus' text format.
-
-    Parameters
-    ----------
-    facts : as run.json has them.
-
-    Returns
-    -------
-    str
-        Lines with name, labels and value, below their help texts.
-    """
+    """Write the facts of run.json in Prometheus' text format."""
     job = {"job": facts["job"], "name": facts["name"]}
     verdicts = facts["audit"]["verdicts"]
     values: dict[str, list[tuple[dict[str, str], float]]] = {
@@ -76,15 +67,10 @@ def text_of(facts: Mapping[str, Any]) -> str:
     for name, about in _GAUGES.items():
         if values[name]:
             lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge"]
-            lines += [f"{name}{_labels(job | labels)} {float(value)!r}" for labels, value in values[name]]
+            for labels, value in values[name]:
+                pairs = ",".join(f'{of}="{text.translate(_ESCAPES)}"' for of, text in (job | labels).items())
+                lines.append(f"{name}{{{pairs}}} {float(value)!r}")
     return "\n".join([*lines, ""])
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    def escaped(text: str) -> str:
-        return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-    return "{" + ",".join(f'{name}="{escaped(text)}"' for name, text in labels.items()) + "}"
 
 
 def _replace(path: str | None, facts: Mapping[str, Any]) -> None:

@@ -10,21 +10,19 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import InputConfig, RecommendJobConfig
+from dcrec_spark.config.jobs import RecommendJobConfig
 from dcrec_spark.data.listed import read_listed
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
 from dcrec_spark.jobs.inputs import (
+    ServingJob,
     as_trained,
-    input_line,
     load_served_model,
-    model_line,
     open_ratings,
     require_ids_of,
-    require_model_path,
-    validate_to_serve,
+    validate_input,
 )
-from dcrec_spark.jobs.job import Context, Job, Outputs
+from dcrec_spark.jobs.job import Context, Outputs
 from dcrec_spark.jobs.run_record import fingerprint
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.tables import list_tables, reject_table, require_exposure
@@ -46,7 +44,7 @@ class RecommendInputs:
     catalogue: Catalogue
 
 
-class Recommend(Job[RecommendJobConfig, RecommendInputs, None]):
+class Recommend(ServingJob[RecommendJobConfig, RecommendInputs]):
     """Recommend with a saved model to all of its users, or to a list of them, without a new fit."""
 
     config_type = RecommendJobConfig
@@ -54,9 +52,12 @@ class Recommend(Job[RecommendJobConfig, RecommendInputs, None]):
 
     def check(self, config: RecommendJobConfig) -> None:
         """Refuse a configuration without a model, or without the ratings that it needs."""
-        require_model_path(config)
+        super().check(config)
         recommend = config.recommend
-        if recommend.exclude_seen and not _names_ratings(config.input):
+        given = config.input
+        of_table = given.format in ("table", "jdbc")
+        named = given.table is not None or "query" in given.options if of_table else given.path is not None
+        if recommend.exclude_seen and not named:
             raise ConfigError(
                 "setting recommend.exclude_seen is true, and input.path is null: set input to the ratings that the "
                 "users have given, or recommend.exclude_seen=false to recommend items that they have rated too"
@@ -83,14 +84,14 @@ class Recommend(Job[RecommendJobConfig, RecommendInputs, None]):
             users = read_listed(spark, USERS, config.recommend.users, config.input, {"user": id_type})
             require_ids_of(saved.model, users, USERS, ("user",))
         types = {side: t.schema["id"].dataType for side, t in zip(("user", "item"), saved.model.tables(), strict=True)}
-        catalogue = open_catalogue(spark, config.recommend, config.input, types, context.resources)
+        catalogue = open_catalogue(spark, config.recommend, config.input, types, context.cache)
         return RecommendInputs(saved, ratings, users, catalogue)
 
     def transform(self, context: Context[RecommendJobConfig], inputs: RecommendInputs) -> Outputs[None]:
         """Rank the catalogue for each user, without what that user has rated."""
         model, run, catalogue, recommend = inputs.saved.model, context.run, inputs.catalogue, context.config.recommend
         note_catalogue(run, catalogue, model)
-        valid = None if inputs.ratings is None else validate_to_serve(context, inputs.ratings)
+        valid = None if inputs.ratings is None else validate_input(context, inputs.ratings)
         users = None if inputs.users is None else _known_users(context, model, inputs.users)
         left_out = catalogue.left_out(None if valid is None else valid.ratings)
         needs_ratings = bool({"intervals", "overlap"} & set(recommend.extra))
@@ -98,36 +99,14 @@ class Recommend(Job[RecommendJobConfig, RecommendInputs, None]):
         tables = list_tables(context, model, recommend, catalogue, left_out, ratings, users)
         if valid is not None:
             tables["rejects"] = reject_table(valid, run)
-        return Outputs(
-            tables,
-            None,
-            seen=left_out,
-            catalogue=catalogue,
-            length=recommend.top_n,
-            training=None if valid is None else valid.ratings,
-        )
-
-    def plan(self, context: Context[RecommendJobConfig], inputs: RecommendInputs) -> list[str]:
-        """Name the ratings and the model."""
-        return [input_line(context.config, inputs.ratings), model_line(inputs.saved)]
-
-
-def _names_ratings(given: InputConfig) -> bool:
-    if given.format in ("table", "jdbc"):
-        return given.table is not None or "query" in given.options
-    return given.path is not None
+        training = None if valid is None else valid.ratings
+        return Outputs(tables, None, {}, left_out, catalogue, recommend.top_n, training)
 
 
 def _known_users(context: Context[RecommendJobConfig], model: DeconfoundedMFModel, users: DataFrame) -> DataFrame:
-    """List the users to serve, each once, under the model's name of the column. Note those that are unknown.
-
-    Raises
-    ------
-    DataError : the model knows none of them.
-    """
+    """List the users to serve, each once, and note unknown ones. Raises DataError: the model knows none."""
     run, path = context.run, context.config.recommend.users
-    users = users.distinct().persist()
-    context.resources.callback(users.unpersist)
+    users = context.cache(users.distinct())
     listed = users.count()
     known = users.join(model.userFactors.select(F.col("id").alias("user_id")), "user_id", "left_semi").count()
     if known == 0:

@@ -13,13 +13,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import RetrainConfig
+from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.config.stages import exposure_params, outcome_params
-from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.errors import ConfigError, FitError
 from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
 from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
-from dcrec_spark.jobs.inputs import input_line, open_ratings
+from dcrec_spark.jobs.inputs import input_line, open_ratings, validate_input
 from dcrec_spark.jobs.job import Context, Job, NothingNew, Outputs
 from dcrec_spark.jobs.model_audit import check_exposures, check_lists, check_volume, compare_models, hold_out
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
@@ -30,11 +29,13 @@ from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.publish.current import current_directory, read_record
+from dcrec_spark.publish.current import current_record
 
 PREVIOUS = "previous"
 # Up to this rank any number of users and items is accepted.
 _ANY_RANK = 10
+# Biases and weights that differ by less are equal.
+_NOTHING = 1e-9
 # Facts of a record that tell whether its input has changed.
 _COMPARED = {"job", "run_id", "versions", "configuration", "config_hash"} | {
     *("data_fingerprint", "input_snapshot", "input_table_id")
@@ -60,7 +61,7 @@ class Retrain(Job[RetrainConfig, RetrainInputs, DeconfoundedMFModel]):
         """Open the ratings. Load the model to start from, which has to fit them and the settings."""
         config, ratings = context.config, open_ratings(context)
         types = {side: ratings.schema[f"{side}_id"].dataType for side in ("user", "item")}
-        catalogue = open_catalogue(context.spark, config.recommend, config.input, types, context.resources)
+        catalogue = open_catalogue(context.spark, config.recommend, config.input, types, context.cache)
         inputs = RetrainInputs(ratings, _start_of_fit(context), catalogue)
         _estimators(context.config, inputs.ratings, inputs.start)
         return inputs
@@ -69,14 +70,11 @@ class Retrain(Job[RetrainConfig, RetrainInputs, DeconfoundedMFModel]):
         """Validate, fit both stages, rank."""
         config, run = context.config, context.run
         skip_if_unchanged(context)
-        with context.reporter.step("validate"):
-            valid = validate(inputs.ratings, config.validation, seed=config.run.seed)
-            context.resources.callback(valid.unpersist)
-            run.note_validation(valid)
-            skip_if_unchanged(context)
-            check_volume(context)
-            parts = hold_out(context, valid.ratings)
-            _require_fillable_ranks(config, parts.train)
+        valid = validate_input(context, inputs.ratings, to_fit=True)
+        skip_if_unchanged(context)
+        check_volume(context)
+        parts = hold_out(context, valid.ratings)
+        _require_fillable_ranks(config, parts.train)
         check_exposures(context, parts.train, _estimators(config, valid.ratings, inputs.start)[1])
         model = _fit(context, parts.train, inputs.start)
         run.note_fits(model)
@@ -112,16 +110,12 @@ def skip_if_unchanged(context: Context[RetrainConfig]) -> None:
     """End the run if input.unchanged is skip, and ratings, settings and version are those of the published run.
 
     A snapshot of an Iceberg or Delta table tells before a row is read. The fingerprint tells after validation.
-
-    Raises
-    ------
-    NothingNew : they are the same.
+    Raises NothingNew: they are the same.
     """
     run = context.run
     if context.config.input.unchanged != "skip":
         return
-    directory = current_directory(context.output, context.spark)
-    last = None if directory is None else read_record(directory, context.spark)
+    last = current_record(context.output, context.spark)
     if last is None or not is_comparable(last, run.job):
         return
     this = run.facts("running", 0, None)
@@ -154,12 +148,7 @@ def _settings(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _require_fillable_ranks(config: RetrainConfig, ratings: DataFrame) -> None:
-    """Refuse a rank above the number of users or of items.
-
-    Raises
-    ------
-    ConfigError : names the settings. Up to the default rank any number of users and items is accepted.
-    """
+    """Refuse a rank above 10 that exceeds the number of users or items. Raises ConfigError: names the setting."""
     ranks = {"exposure.rank": config.exposure.rank, "outcome.rank": config.outcome.rank}
     large = {name: rank for name, rank in ranks.items() if rank > _ANY_RANK}
     if not large:
@@ -193,12 +182,7 @@ def _start_of_fit(context: Context[RetrainConfig]) -> SavedModel | None:
 
 
 def _fit(context: Context[RetrainConfig], ratings: DataFrame, start: SavedModel | None) -> DeconfoundedMFModel:
-    """Fit both stages.
-
-    Raises
-    ------
-    FitError : all factors of a stage are zero, which would rank by the confounder alone, or by nothing.
-    """
+    """Fit both stages. Raises FitError: every prediction is the same."""
     config = context.config
     outcome, exposure = _estimators(config, ratings, start)
     iterations = {"exposure": config.exposure.max_iter, "outcome": config.outcome.max_iter}
@@ -206,21 +190,25 @@ def _fit(context: Context[RetrainConfig], ratings: DataFrame, start: SavedModel 
     outcome.checkpoints = exposure.checkpoints = checkpoints_of(context)
     with context.reporter.step("fit"):
         model = outcome.fit(ratings)
-    degeneracies = [*(model.exposureModel.degeneracies if model.exposureModel else []), *model.degeneracies]
-    if vanished(degeneracies):
-        raise FitError("; ".join(map(str, degeneracies)))
+    if vanished(model.degeneracies) and not _tells_items_apart(model):
+        raise FitError(f"{'; '.join(map(str, model.degeneracies))}; biases and gamma tell no items apart either")
     return model
+
+
+def _tells_items_apart(model: DeconfoundedMFModel) -> bool:
+    """Whether biases or the confounder rank items where no preference factor is left."""
+    lowest, highest = model.itemFactors.agg(F.min("bias"), F.max("bias")).collect()[0]
+    if lowest is not None and highest - lowest > _NOTHING:
+        return True
+    if model.exposureModel is None or vanished(model.exposureModel.degeneracies):
+        return False
+    return float(model.userFactors.agg(F.max(F.abs("gamma"))).collect()[0][0]) > _NOTHING
 
 
 def _estimators(
     config: RetrainConfig, ratings: DataFrame, start: SavedModel | None
 ) -> tuple[DeconfoundedMF, PoissonFactorization]:
-    """Make both stages as configured, for ratings with these columns.
-
-    Raises
-    ------
-    ConfigError : the fit could not start from the given model, or has no intervals or no overlap to publish.
-    """
+    """Make both stages as configured. Raises ConfigError: the start does not fit, or an extra table can't be made."""
     shared = config.engine, config.run.seed, ratings.columns
     exposure = PoissonFactorization(**exposure_params(config.exposure, *shared))
     initial = None if start is None else start.model

@@ -15,7 +15,9 @@ import structlog
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import JobConfig, config_hash, masked_all, resolved
+from dcrec_spark.config.load import config_hash, resolved
+from dcrec_spark.config.secrets import masked_all
+from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import AuditError, DcrecError, InterruptedRun, interruption
 from dcrec_spark.evaluation.lists import ListComposition
@@ -43,10 +45,7 @@ class StageFit(NamedTuple):
     converged: bool
 
     def warning(self, stage: str, tol: float) -> str | None:
-        """Warn of a fit that did not converge, in one sentence with its remedy. None if there is nothing to say.
-
-        stage : exposure or outcome, the section of the settings. tol : 0 means a fixed number of iterations.
-        """
+        """Warn of a fit that did not converge, with its remedy. None if it did, or if tol = 0 fixes the iterations."""
         values = self.values
         if self.converged or tol == 0 or not values:
             return None
@@ -84,12 +83,7 @@ class Verdicts:
     forced: list[str] = field(default_factory=list)
 
     def enforce(self, found: list[Verdict], force: bool, error: type[DcrecError] = AuditError) -> list[str]:
-        """Record verdicts. Refuse if one has failed, or return warnings if ``force`` is set.
-
-        Raises
-        ------
-        DcrecError : of the given type. Names each failure, and what to do.
-        """
+        """Record verdicts. Raises ``error`` if one has failed, or returns warnings if ``force`` is set."""
         self.all += found
         failed = [verdict for verdict in found if not verdict.passed]
         sentences = [f"{verdict.about} (setting audit.{verdict.check}={verdict.limit:g})" for verdict in failed]
@@ -108,8 +102,7 @@ class Run:
 
     timings : seconds by step, shared with the reporter that measures them. exposure_check : figures of the predictive
     check. source : the model that is served, or that the fit starts from. input_snapshot : of the table of ratings.
-    input_table_id : tells a Delta table from an earlier one of its name. lists : figures of the staged lists.
-    composition : how well known, varied and popular their items are.
+    input_table_id : tells a Delta table from an earlier one of its name. lists : what the staged lists consist of.
     compared : a metric of this model, of the last one and of a baseline, on held-out ratings. unchanged_since : the run
     that stays published because the input has not changed.
     """
@@ -129,8 +122,7 @@ class Run:
     intercept: float | None = None
     source: Source | None = None
     input_snapshot: str | None = None
-    lists: dict[str, float | None] | None = None
-    composition: ListComposition | None = None
+    lists: ListComposition | None = None
     compared: dict[str, Any] | None = None
     verdicts: Verdicts = field(default_factory=Verdicts)
     input_table_id: str | None = None
@@ -177,10 +169,15 @@ class Run:
         """Note the results of the fits, and what is wrong with them."""
         self.counts |= {"users": model.numUsers, "items": model.numItems}
         self.intercept = model.intercept
+        stages: list[tuple[str, PoissonFactorizationModel | DeconfoundedMFModel, StageFit]] = []
         if (exposure := model.exposureModel) is not None:
-            self._note_fit("exposure", exposure, StageFit("ELBO", exposure.elboHistory, exposure.converged))
+            stages.append(("exposure", exposure, StageFit("ELBO", exposure.elboHistory, exposure.converged)))
         objective = family_of(model).objective.name
-        self._note_fit("outcome", model, StageFit(objective, model.objectiveHistory, model.converged))
+        stages.append(("outcome", model, StageFit(objective, model.objectiveHistory, model.converged)))
+        for stage, fitted, fit in stages:
+            self.fits[stage] = fit
+            warning = fit.warning(stage, fitted.getOrDefault("tol"))
+            self.warnings += filter(None, [warning, *map(str, fitted.degeneracies)])
 
     def note_check(self, check: PredictiveCheck) -> None:
         """Note the figures of the exposure check."""
@@ -194,23 +191,9 @@ class Run:
             "users": check.numUsers,
         }
 
-    def note_lists(self, composition: ListComposition) -> None:
-        """Note what the lists consist of, and warn of what a shop would hardly publish."""
-        self.composition = composition
-        self.warnings += composition.warnings
-
-    def _note_fit(self, stage: str, model: PoissonFactorizationModel | DeconfoundedMFModel, fit: StageFit) -> None:
-        self.fits[stage] = fit
-        warning = fit.warning(stage, model.getOrDefault("tol"))
-        self.warnings += filter(None, [warning, *map(str, model.degeneracies)])
-
     def stamp(self) -> dict[str, Column]:
         """Return the columns that tie a row of a table to its run."""
-        return {
-            "model_version": F.lit(self.model_version),
-            "run_id": F.lit(self.run_id),
-            "run_date": F.lit(self.run_date),
-        }
+        return {name: F.lit(getattr(self, name)) for name in ("model_version", "run_id", "run_date")}
 
     def published(self, staged: parquet.StagedRun) -> dict[str, Any]:
         """Return run.json of a run whose tables are about to be committed."""
@@ -278,8 +261,7 @@ class Run:
             "audit": {
                 "verdicts": list(map(asdict, self.verdicts.all)),
                 "forced": list(self.verdicts.forced),
-                "lists": self.lists,
-                "composition": None if self.composition is None else self.composition._asdict(),
+                "lists": None if self.lists is None else self.lists._asdict(),
                 "compared": self.compared,
             },
             "source": None if self.source is None else asdict(self.source),

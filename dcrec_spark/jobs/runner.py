@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from rich.console import Group
 from rich.text import Text
 
-from dcrec_spark.config import JobConfig
+from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.errors import DcrecError, DiskFullError, InterruptedRun, interruption
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.fit_checkpoints import kept_sweeps
@@ -39,21 +39,13 @@ def run_job(
 ) -> Finished[ResultT] | None:
     """Run ``job`` as configured.
 
-    Parameters
-    ----------
     job : what to run.
     config : the settings of this job.
     reporter : shows steps, iterations and the summary.
     dry_run : check settings, inputs, output and the executors' Python, and write nothing.
-
-    Returns
-    -------
-    The finished run. None after a dry run, and if the input has not changed (input.unchanged=skip).
-
-    Raises
-    ------
-    DcrecError : nothing is published, the tables of before stay. ``run.json`` under ``output.path/failed`` says why,
-        if the inputs were opened already.
+    Returns the finished run. None after a dry run, and if the input has not changed (input.unchanged=skip).
+    Raises DcrecError: nothing is published, the tables of before stay. ``run.json`` under ``output.path/failed`` says
+    why, if the inputs were opened already.
     """
     output, timings = output_path(config), reporter.new_run()
     job.check(config)
@@ -117,10 +109,7 @@ def _publish(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT], out
 
 
 def start_session(config: JobConfig, writes: bool = True) -> SparkSession:
-    """Start the session of the configuration, with its checkpoint directory.
-
-    writes : False does not create the checkpoint directory, for a session that fits nothing.
-    """
+    """Start the session, with its checkpoint directory. writes : False does not create that."""
     with _restore_interrupt_handler():
         spark = build_session(config.run.name, config.spark.master, config.spark.conf)
     if config.spark.checkpoint_dir is None:
@@ -171,10 +160,7 @@ def _state(context: Context[Any]) -> str:
 
 @contextmanager
 def explain_full_disk(directories: Mapping[str, str]) -> Iterator[None]:
-    """Turn what a full disk raises into a ``DiskFullError`` that names the directories a run writes to.
-
-    directories : setting -> path, or several with commas between them.
-    """
+    """Turn what a full disk raises into a ``DiskFullError`` that names ``directories``: setting -> path, or several."""
     try:
         yield
     except Exception as error:
@@ -182,7 +168,7 @@ def explain_full_disk(directories: Mapping[str, str]) -> Iterator[None]:
         if reason is None or interruption(error) is not None:
             raise
         rooms = "; ".join(
-            f"{setting} {path} ({_room(path)})" for setting, paths in directories.items() for path in paths.split(",")
+            f"{setting} {path} ({room_at(path)})" for setting, paths in directories.items() for path in paths.split(",")
         )
         raise DiskFullError(
             f"a disk is full ({reason[:200]}), and nothing was published. The run writes to {rooms}. Make room there "
@@ -190,7 +176,8 @@ def explain_full_disk(directories: Mapping[str, str]) -> Iterator[None]:
         ) from error
 
 
-def _room(path: str) -> str:
+def room_at(path: str) -> str:
+    """Say how much room is left at a path, or at the nearest directory above it that exists."""
     parts = LOCATION.fullmatch(path)
     if parts is None or parts["scheme"] not in (None, "file"):
         return "on a store of its own"

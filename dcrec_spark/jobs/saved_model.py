@@ -42,11 +42,8 @@ class SavedModel:
 def load_model(spark: SparkSession, path: str, setting: str) -> SavedModel:
     """Load the model that ``setting`` names by ``path``.
 
-    Raises
-    ------
-    DataError : nothing is there, no model, half of one, one of another class, or one whose files are not those that
-        its run published. ConfigError : the path can not be
-        opened, or a newer version saved the model.
+    Raises DataError: nothing is there, no model, half of one, one of another class, or one whose files are not those
+    that its run published. ConfigError : the path can not be opened, or a newer version saved the model.
     """
     where = _directory_of(spark, path, setting)
     _require_undamaged(spark, where, setting)
@@ -65,42 +62,22 @@ def record_of(spark: SparkSession, source: Source) -> dict[str, Any] | None:
 
 
 def previous_run(spark: SparkSession, output: str) -> str | None:
-    """Return the directory of the current run under ``output``, if there is one that has a model.
-
-    Raises
-    ------
-    DataError : ``CURRENT`` names a run that is not there, or whose model is lost.
-    """
+    """Return the directory of the current run, if it has a model. Raises DataError: the run or its model is lost."""
     directory = current_directory(output, spark)
-    if directory is None:
-        return None
-    _require_run(spark, directory, "model.warm_start")
-    return directory if _has_model(spark, directory, "model.warm_start") else None
+    return directory if directory is not None and _has_model(spark, directory, "model.warm_start") else None
 
 
 def _directory_of(spark: SparkSession, path: str, setting: str) -> str:
     files, root = open_files(path, spark, setting)
     run = current_directory(path, spark) if files.exists(f"{root}/{CURRENT}") else None
-    if run is None and _is_of_a_run(files, root):
-        run = files.uri(root)
-    if run is None:
+    if run is None and not _is_of_a_run(files, root):
         return files.uri(root)
-    _require_run(spark, run, setting)
+    run = run or files.uri(root)
     if not _has_model(spark, run, setting):
         raise DataError(
             f"setting {setting}: {run} is a run without a model; expected one of the job retrain, which saves its model"
         )
     return f"{run}/{FOLDER}"
-
-
-def _require_run(spark: SparkSession, run: str, setting: str) -> None:
-    """Refuse a run that ``CURRENT`` names and nobody finds."""
-    files, directory = open_files(run, spark, "run directory")
-    if not files.exists(directory):
-        raise DataError(
-            f"setting {setting}: {CURRENT} names a run that is not there, {run}; restore it, or write the run_id of "
-            f"another run into {CURRENT}"
-        )
 
 
 def _require_undamaged(spark: SparkSession, where: str, setting: str) -> None:
@@ -124,8 +101,13 @@ def _is_of_a_run(files: Files, directory: str) -> bool:
 
 
 def _has_model(spark: SparkSession, run: str, setting: str) -> bool:
-    """Whether a run has a model. One that its manifest lists and nobody finds is damage."""
+    """Whether a run, which has to be there, has a model. One that its manifest lists and nobody finds is damage."""
     files, directory = open_files(run, spark, "run directory")
+    if not files.exists(directory):
+        raise DataError(
+            f"setting {setting}: {CURRENT} names a run that is not there, {run}; restore it, or write the run_id of "
+            f"another run into {CURRENT}"
+        )
     if files.exists(f"{directory}/{FOLDER}"):
         return True
     _require_undamaged(spark, f"{run}/{FOLDER}", setting)

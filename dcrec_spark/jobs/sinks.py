@@ -19,15 +19,15 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dcrec_spark.config import JobConfig, PlacesConfig, WarehousesConfig
 from dcrec_spark.config.load import validation_message
+from dcrec_spark.config.sections import JobConfig, PlacesConfig, WarehousesConfig
 from dcrec_spark.errors import ConfigError, DataError, DcrecError
 from dcrec_spark.publish.current import read_record, run_id_in, run_path
 from dcrec_spark.publish.delta import DeltaWarehouse
 from dcrec_spark.publish.hive import HiveWarehouse
 from dcrec_spark.publish.iceberg import IcebergWarehouse
 from dcrec_spark.publish.object_store import Output, open_output
-from dcrec_spark.publish.several import Several
+from dcrec_spark.publish.several import Audit, Several
 from dcrec_spark.publish.warehouse import CatalogWarehouse, StoredRun, Warehouse
 from dcrec_spark.spark.session import build_session
 from dcrec_spark.storage.files import is_local
@@ -40,12 +40,7 @@ _KEEP = 7
 
 
 def output_path(config: JobConfig) -> str:
-    """Return where the tables go.
-
-    Raises
-    ------
-    ConfigError : the configuration does not say.
-    """
+    """Return where the tables go. Raises ConfigError: the configuration does not say."""
     if config.output.path is None:
         raise ConfigError("setting output.path: found null, expected the directory for the tables")
     return config.output.path
@@ -55,24 +50,14 @@ def output_path(config: JobConfig) -> str:
 
 
 @contextmanager
-def open_sinks(config: JobConfig, spark: SparkSession, output: str) -> Iterator[Several]:
-    """Open all places of a job, and close them at the end.
-
-    Raises
-    ------
-    ConfigError : one of them cannot be used. Names the setting.
-    """
+def open_sinks(config: JobConfig, spark: SparkSession, output: str, audit: Audit | None = None) -> Iterator[Several]:
+    """Open all places of a job, and close them at the end. Raises ConfigError: names the one that cannot be used."""
     with _open_warehouses(config, spark, config.run.run_date) as warehouses:
-        yield Several(spark, open_output(output, spark), warehouses)
+        yield Several(spark, open_output(output, spark), warehouses, audit)
 
 
 def check_sinks(config: JobConfig, spark: SparkSession, output: str) -> None:
-    """Refuse an output or a warehouse that could not be published to, before anything is computed.
-
-    Raises
-    ------
-    ConfigError : names the setting.
-    """
+    """Refuse an output or a warehouse that could not be published to. Raises ConfigError: names the setting."""
     with open_sinks(config, spark, output) as sinks:
         sinks.directory.check_writable()
         for warehouse in sinks.warehouses:
@@ -81,10 +66,7 @@ def check_sinks(config: JobConfig, spark: SparkSession, output: str) -> None:
 
 @contextmanager
 def _open_warehouses(config: JobConfig, spark: SparkSession | None, run_date: date | None) -> Iterator[list[Warehouse]]:
-    """Open the warehouses that are set.
-
-    spark : None if none of them is a catalog of the session's. run_date : None to read, not to publish.
-    """
+    """Open the warehouses that are set. spark : None if no catalog is among them. run_date : None to read."""
     chosen = _warehouses_of(config)
     keep = config.output.keep or _KEEP
     with ExitStack() as resources:
@@ -111,12 +93,7 @@ def _open_warehouses(config: JobConfig, spark: SparkSession | None, run_date: da
 def _open_other(
     name: str, given: Mapping[str, Any], spark: SparkSession | None, keep: int, run_date: date | None
 ) -> Warehouse:
-    """Open the sink of another package.
-
-    Raises
-    ------
-    ConfigError : no installed package offers it, or it refuses its settings.
-    """
+    """Open the sink of another package. Raises ConfigError: no package offers it, or it refuses its settings."""
     offered = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in offered:
         raise ConfigError(
@@ -137,11 +114,6 @@ def _open_other(
 def _warehouses_of(config: JobConfig) -> WarehousesConfig:
     """Return the warehouses of a job's settings. None for a job that publishes to none."""
     return config.warehouses if isinstance(config, PlacesConfig) else WarehousesConfig()
-
-
-def names_warehouses(config: JobConfig) -> bool:
-    """Tell whether a job publishes to a warehouse too."""
-    return _warehouses_of(config) != WarehousesConfig()
 
 
 # ---- the runs in all places, and rollback
@@ -172,10 +144,8 @@ class Places:
     def roll_back(self, run_id: str) -> None:
         """Bring all places to a run that all of them hold, the directory last.
 
-        Raises
-        ------
-        DataError : a place does not hold the run. Nothing has changed. DcrecError : a place failed. Names the places
-            that are on the run already.
+        Raises DataError: a place does not hold the run. Nothing has changed. DcrecError : a place failed. Names the
+        places that are on the run already.
         """
         held = self.runs()
         lacking = [place for place, runs in held.items() if run_id not in {run.run_id for run in runs}]
@@ -198,12 +168,7 @@ class Places:
 
 @contextmanager
 def open_places(config: PlacesConfig) -> Iterator[Places]:
-    """Open what the settings name. Spark starts only if a place needs it.
-
-    Raises
-    ------
-    ConfigError : a place cannot be opened. Names the setting.
-    """
+    """Open what the settings name. Spark starts only if a place needs it. Raises ConfigError: names the setting."""
     output = output_path(config)
     needs_spark = any(getattr(config.warehouses, kind.kind) is not None for kind in _CATALOGS) or not is_local(output)
     spark = build_session(config.run.name, config.spark.master, config.spark.conf) if needs_spark else None

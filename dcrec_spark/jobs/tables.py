@@ -1,29 +1,28 @@
 """Tables and files that jobs publish, in the schemas that readers rely on, each row with its run."""
 
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from dcrec_spark.config import JobConfig, ListsConfig, RankingConfig, mask_values
+from dcrec_spark.config.secrets import mask_values
+from dcrec_spark.config.sections import ListsConfig, RankingConfig
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.jobs.catalogue import Catalogue
 from dcrec_spark.jobs.inputs import id_columns
-from dcrec_spark.jobs.job import Context
-from dcrec_spark.jobs.list_audit import last_lists
+from dcrec_spark.jobs.job import TABLE, ConfigT, Context, last_lists
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import schemas
+from dcrec_spark.publish.audit import changes
 from dcrec_spark.publish.current import current_run_id
-from dcrec_spark.publish.list_changes import changes
 from dcrec_spark.publish.protocol import Save
 from dcrec_spark.storage.files import open_files
 
-ConfigT = TypeVar("ConfigT", bound=JobConfig)
 # Factor by which a hidden reason may change the odds of exposure, for mean_low and mean_high in the tables of overlap.
 OVERLAP_ODDS = 2.0
 SIMILARITY: Final = "cosine"
@@ -33,14 +32,7 @@ SIMILARITY: Final = "cosine"
 
 
 def require_exposure(wanted: ListsConfig, has_exposure: bool, found: str) -> None:
-    """Refuse overlap and an exposure weight for a model without an exposure model, before anything is computed.
-
-    found : what has none, for the message.
-
-    Raises
-    ------
-    ConfigError
-    """
+    """Refuse overlap and an exposure weight of ``found``, which has no exposure model. Raises ConfigError."""
     if "overlap" in wanted.extra and not has_exposure:
         raise ConfigError(
             f"setting recommend.extra: found overlap, expected a list without it for {found}, which has no exposure "
@@ -66,8 +58,6 @@ def list_tables(
 
     What is computed at once is released at the end of the run.
 
-    Parameters
-    ----------
     left_out : user_id, item_id of pairs that may not be recommended.
     ratings : those of the fit, under the model's names. Intervals and overlap need them.
     users : those to serve, under the model's name. None: all.
@@ -85,7 +75,7 @@ def list_tables(
         ranked = model.recommendationTable(wanted.top_n, seen, users, items, most)
     types, rank = {field.name: field.dataType for field in ranked.schema}, {"rank": F.col("rank").cast("int")}
     lists = schemas.recommendations(types["user_id"], types["item_id"], intervals="low" in types)
-    tables = {"recommendations": _stamp(ranked, run, lists, "recommendations", rank)}
+    tables = {TABLE: _stamp(ranked, run, lists, TABLE, rank)}
     if "fallback" in extra:
         fallback = model.fallbackTable(wanted.top_n, items, most)
         tables["fallback"] = _stamp(fallback, run, schemas.fallback(types["item_id"]), "fallback", rank)
@@ -108,12 +98,7 @@ def _stamp(
 
 
 def _vector_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]:
-    """Make the published tables of the vectors whose inner products are the scores.
-
-    Raises
-    ------
-    ConfigError : the model's scores are no inner products.
-    """
+    """Make the tables of the vectors whose inner products are the scores. Raises ConfigError: the scores are none."""
     scoring = model.scoringVectors()
     if not scoring.form.is_low_rank:
         raise ConfigError(
@@ -145,12 +130,12 @@ def _overlap_tables(
 
 
 def _with_changes(context: Context[ConfigT], tables: dict[str, DataFrame]) -> dict[str, DataFrame]:
-    """Add the table of changes since the run that is published now."""
     spark, run = context.spark, context.run
-    lists = tables["recommendations"].persist()  # two tables need them
-    context.resources.callback(lists.unpersist)
+    lists = context.cache(tables[TABLE])  # two tables need them
     before = last_lists(spark, context.output)
-    same = before is None or all(before.schema[f"{s}_id"].dataType == lists.schema[f"{s}_id"].dataType for s in _SIDES)
+    same = before is None or all(
+        before.schema[f"{s}_id"].dataType == lists.schema[f"{s}_id"].dataType for s in ("user", "item")
+    )
     if not same:
         run.warnings.append("changes: the run before has ids of another type, so every row counts as added")
         before = None
@@ -158,10 +143,7 @@ def _with_changes(context: Context[ConfigT], tables: dict[str, DataFrame]) -> di
     changed = changes(before, lists)
     schema = schemas.changes(changed.schema["user_id"].dataType, changed.schema["item_id"].dataType)
     since_run = {"since_run_id": F.lit(since).cast("string")}
-    return {**tables, "recommendations": lists, "changes": _stamp(changed, run, schema, "changes", since_run)}
-
-
-_SIDES = ("user", "item")
+    return {**tables, TABLE: lists, "changes": _stamp(changed, run, schema, "changes", since_run)}
 
 
 # ---- factors, rejects, files

@@ -82,11 +82,12 @@ def predictions(pairs: RatingBlock, users: Floats, items: Floats, shared: Shared
 
     Parameters
     ----------
-    pairs : of n users. Their ratings do not count. users : (n, K (+ 1) (+ 1)) [theta (, b) (, gamma)].
-    items : (m, K (+ 1)) [beta (, c)], of the inbox.
+    pairs : of n users. Their ratings do not count. users : (n, K + P + Q (+ 1) (+ 1)). items : (m, K + Q + P (+ 1)), of
+    the inbox.
     """
     rank = items.shape[1] - design.biases
     row = np.repeat(np.arange(len(users)), np.diff(pairs.row_ptr))
+    users = design.face(users, design.rank(items, False, False), True)
     theta, beta = (np.ascontiguousarray(side[:, :rank]) for side in (users, items))
     predicted = inner_products(pairs.row_ptr, pairs.col, theta, beta) + shared.intercept
     if design.biases:

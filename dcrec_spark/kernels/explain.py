@@ -4,7 +4,7 @@
 
 Least squares: the row of user u solves A x = right + sum_j pull_j s_j with s_j = [beta_j, a_hat_uj], so with
 v_i = A^-1 [beta_i, 0] the contribution is pull_j v_i . s_j, and the baseline v_i . right. The weights are part of A,
-too. Biases are not explained: A has one more row, v_i another 0, and only theta . beta is split.
+too. Biases and slopes are not explained: A has more rows, v_i as many zeros, and only theta . beta is split.
 
 Poisson: the part of the user's shapes above the prior comes from the ratings, by their shares,
 
@@ -78,9 +78,9 @@ class _Parts(NamedTuple):
     of_rating: Floats
 
 
-def explain_ridge(block: RatingBlock, system: System, wanted: Wanted) -> Explained:
-    """Explain the preferences that ``system`` determines. A row without a solution has NaN, and no reasons."""
-    return _collect(_ridge_parts(block, system, wanted), block.row_ptr, wanted)
+def explain_ridge(block: RatingBlock, system: System, wanted: Wanted, rank: int) -> Explained:
+    """Explain theta . beta of ``rank`` factors as ``system`` determines it. A row without a solution has NaN."""
+    return _collect(_ridge_parts(block, system, wanted, rank), block.row_ptr, wanted)
 
 
 def explain_poisson(block: CountBlock, users: UserGammas, cols: Floats, means: Floats, wanted: Wanted) -> Explained:
@@ -88,12 +88,12 @@ def explain_poisson(block: CountBlock, users: UserGammas, cols: Floats, means: F
     return _collect(_poisson_parts(block, users, cols, means, wanted), block.row_ptr, wanted)
 
 
-def _ridge_parts(block: RatingBlock, system: System, wanted: Wanted) -> Iterator[_Parts]:
+def _ridge_parts(block: RatingBlock, system: System, wanted: Wanted, rank: int) -> Iterator[_Parts]:
     sources, bordered = system.full_sources, system.is_bordered
     for row, (matrix, _) in enumerate(assemble(block, system)):
         start, end = int(block.row_ptr[row]), int(block.row_ptr[row + 1])
         sought = np.zeros((len(wanted.of_row(row)), len(matrix)), matrix.dtype)
-        sought[:, : system.rank] = sources[wanted.of_row(row), : system.rank]
+        sought[:, :rank] = sources[wanted.of_row(row), :rank]
         of_pair = solve(matrix, sought.T).T
         of_rating = gather(sources, block, start, end, bordered) * system.pull[start:end, None]
         yield _Parts(of_pair @ system.right[row], of_pair, of_rating)

@@ -3,15 +3,20 @@
 :mod:`dcrec_spark.kernels.solvers` solves them, :mod:`dcrec_spark.kernels.solvers` takes steps toward the solution.
 
     J = sum_{all u,i} w_ui (y_ui - m_ui - gamma_u h_ui - beta_0)^2 + regularisers
+    m_ui = theta_u . beta_i + kappa_u . q_i + rho_i . p_u (+ b_u + c_i)
 
-w_ui is ``weight`` on the observed pairs and ``unobserved`` (w0) off them. m_ui = theta_u . beta_i (+ b_u + c_i) on the
-observed pairs, and off them too when ``everywhere`` (z = 1: weighted MF, z = 0: probabilistic MF). The rows of users
-are [theta_u (, b_u) (, gamma_u)], those of items [beta_i (, c_i)]. h_ui is the confounder: a_hat_ui, or made from it.
+w_ui is ``weight`` on the observed pairs and ``unobserved`` (w0) off them. m_ui is there on the observed pairs, and off
+them too when ``everywhere`` (z = 1: weighted MF, z = 0: probabilistic MF). p_u and q_i are covariates, such as the
+exposure factors, and may have no numbers. h_ui is the confounder: a_hat_ui, or made from it. Rows are
+
+    users   [theta_u, p_u, kappa_u (, b_u) (, gamma_u)]         items   [beta_i, q_i, rho_i (, c_i)]
+
 h is the product of the two sides' ``exposure``, so every sum over all pairs is a product of Gram matrices
 (:mod:`dcrec_spark.kernels.ridge_sums`). The shared terms, intercept and common gamma, are solved there too.
 
-    users   unknown [theta_u, b_u, gamma_u]   sources [beta_i, 1, h_ui]    offset beta_0 + c_i
-    items   unknown [beta_i, c_i]             sources [theta_u, 1]         offset beta_0 + b_u + gamma_u h_ui
+    users   unknown [theta_u, kappa_u, b_u, gamma_u]  sources [beta_i, q_i, 1, h_ui]  offset beta_0 + c_i + rho_i . p_u
+    items   unknown [beta_i, rho_i, c_i]               sources [theta_u, p_u, 1]
+            offset beta_0 + b_u + kappa_u . q_i + gamma_u h_ui
 
 A gamma_u that departs from a common gamma has it as the mean of its prior. If a pair's own exposure is left out of h,
 h on the observed pairs differs from the product in the sums over all pairs, ``low_rank``.
@@ -23,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dcrec_spark.kernels.csr import row_products
+from dcrec_spark.kernels.csr import inner_products, row_products
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.ridge_terms import Array, Columns, Design, RatingBlock, Regulariser, Shared, System
 from dcrec_spark.kernels.threads import loop_input, over, over_rows
@@ -45,10 +50,19 @@ class Known(NamedTuple):
     """The known part of a mean before its row is solved: a number of its source, and a weight of the confounder.
 
     of_source : (m,), or (1,) if all sources have the same. gamma : (m,) or (1,). (0,) without such a term.
+    slopes : (m, S) of the sources on the row's covariates, or (0, 0).
     """
 
     of_source: NDArray[np.float64]
     gamma: Floats = np.empty(0)
+    slopes: Floats = np.empty((0, 0))
+
+    def of_pairs(self, block: RatingBlock) -> Floats:
+        """Return slopes . covariates of each pair, (nnz,), or (0,) without slopes."""
+        if not self.slopes.shape[1]:
+            return np.empty(0)
+        covariates = block.covariates.astype(np.float64, copy=False)
+        return inner_products(block.row_ptr, block.col, covariates, self.slopes.astype(np.float64, copy=False))
 
 
 def pulls(block: RatingBlock, known: Known, design: Design, dtype: Any) -> tuple[Floats, Floats]:
@@ -60,7 +74,8 @@ def pulls(block: RatingBlock, known: Known, design: Design, dtype: Any) -> tuple
     from dcrec_spark.kernels.loops import pairs
 
     curvature, pull = np.empty(len(block.col), dtype), np.empty(len(block.col), dtype)
-    given = (block.loop_inputs(), *map(loop_input, known), float(design.on_preference))
+    of = known.of_source, known.of_pairs(block), known.gamma
+    given = (block.loop_inputs(), *map(loop_input, of), float(design.on_preference))
     over_rows(pairs.pulls, block.row_ptr, *given, curvature, pull)
     return curvature, pull
 
@@ -76,7 +91,8 @@ def confounder_sums(
     from dcrec_spark.kernels.loops import pairs
 
     sums = np.empty((len(block.row_ptr) - 1, 2))
-    given = (block.loop_inputs(), loop_input(known.of_source), loop_input(shown.of_source))
+    of = known.of_source, known.of_pairs(block), shown.of_source, shown.of_pairs(block)
+    given = (block.loop_inputs(), *map(loop_input, of))
     weights = float(design.unobserved), float(design.on_preference)
     over_rows(pairs.confounder_sums, block.row_ptr, *given, *weights, sums)
     return sums[:, 0], sums[:, 1]
@@ -85,28 +101,29 @@ def confounder_sums(
 def known_by_items(items: Floats, has_confounder: bool, shared: Shared, design: Design) -> Known:
     """Return the known part of each pair's mean before its user is solved, by item, for :func:`users_system`.
 
-    items : (m, K (+ 1)).
+    items : (m, K + Q + P (+ 1)).
     """
-    known = Known(_of_preference(items, items.shape[1] - 1, shared, design))
+    known = _known(items, design.rank(items, False, has_confounder), False, shared, design)
     return known._replace(gamma=_of_all(shared.gamma)) if has_confounder and not design.per_user else known
 
 
 def known_by_users(users: Floats, has_confounder: bool, shared: Shared, design: Design) -> Known:
     """Return the known part of each pair's mean before its item is solved, by user, for :func:`items_system`.
 
-    users : (m, K (+ 1) (+ 1)).
+    users : (m, K + P + Q (+ 1) (+ 1)).
     """
     own_weight = has_confounder and design.per_user
-    known = Known(_of_preference(users, users.shape[1] - own_weight - 1, shared, design))
+    known = _known(users, design.rank(users, True, has_confounder), True, shared, design)
     if own_weight:
         return known._replace(gamma=np.ascontiguousarray(users[:, -1]))
     return known._replace(gamma=_of_all(shared.gamma)) if has_confounder else known
 
 
-def _of_preference(others: Floats, bias: int, shared: Shared, design: Design) -> NDArray[np.float64]:
-    """Return the intercept plus the other side's biases, if there are any: they are this column."""
-    known = _of_all(shared.intercept)
-    return known + others[:, bias].astype(np.float64) if design.biases else known
+def _known(others: Floats, rank: int, are_users: bool, shared: Shared, design: Design) -> Known:
+    """Return the intercept plus the other side's biases, if there are any, and its slopes."""
+    of_source, end = _of_all(shared.intercept), rank + design.user_covariates + design.item_covariates
+    slopes = np.ascontiguousarray(others[:, rank + design.covariates(are_users) : end])
+    return Known(of_source + others[:, end].astype(np.float64) if design.biases else of_source, slopes=slopes)
 
 
 def _of_all(number: float) -> NDArray[np.float64]:
@@ -127,7 +144,7 @@ def users_system(
 
     Parameters
     ----------
-    block : the ratings of n users. items : (m, K (+ 1)), the items of the inbox.
+    block : the ratings of n users. items : (m, K + Q + P (+ 1)), the items of the inbox.
     sums : of :func:`dcrec_spark.kernels.ridge_sums.item_sums`, over all items.
     shared : the terms of all pairs. design, reg : of the model.
     known : of :func:`known_by_items`, where that is made already.
@@ -135,10 +152,10 @@ def users_system(
     Returns
     -------
     System
-        Of unknowns (n, K (+ 1) (+ 1)), the bias after the factors, the confounder weight last, where the users have
-        them.
+        Of unknowns (n, K + Q (+ 1) (+ 1)), the bias after the factors and slopes, the confounder weight last, where the
+        users have them.
     """
-    rank, gram = items.shape[1] - design.biases, sums["augmented"]
+    rank, gram = design.rank(items, False, block.has_confounder), sums["augmented"]
     at = Columns.of_items(rank, block.exposure.shape[1], design)
     known = known or known_by_items(items, block.has_confounder, shared, design)
     everyones = _everyones(block, gram, at, shared, design)
@@ -148,7 +165,7 @@ def users_system(
     ridge = reg.of_rows(block.n_pairs, rank, True, design)
     system = _without_confounder(block, items, gram, at, ridge, known, everyones, design)
     if own_weight:
-        system = _with_confounder(system, block, sums, known, shared, design, reg)
+        system = _with_confounder(system, block, gram, at, known, shared, design, reg)
     return _in_precision(system, items.dtype)
 
 
@@ -161,13 +178,13 @@ def items_system(
     reg: Regulariser,
     known: Known | None = None,
 ) -> System:
-    """Set up the normal equations of each item, of unknowns (n, K (+ 1)), the bias last: :func:`users_system` mirrored.
+    """Set up the normal equations of each item, unknowns (n, K + P (+ 1)), bias last: :func:`users_system` mirrored.
 
-    users : (m, K (+ 1) (+ 1)). sums : :func:`dcrec_spark.kernels.ridge_sums.user_sums` over all users.
+    users : (m, K + P + Q (+ 1) (+ 1)). sums : :func:`dcrec_spark.kernels.ridge_sums.user_sums` over all users.
     known : of :func:`known_by_users`, where that is made already.
     """
     own_weight = block.has_confounder and design.per_user
-    rank, gram = users.shape[1] - design.biases - own_weight, sums["augmented"]
+    rank, gram = design.rank(users, True, block.has_confounder), sums["augmented"]
     at = Columns.of_users(rank, block.exposure.shape[1], design)
     known = known or known_by_users(users, block.has_confounder, shared, design)
     everyones = _everyones(block, gram, at, shared, design)
@@ -180,14 +197,17 @@ def items_system(
 
 
 def _everyones(block: RatingBlock, gram: Array, at: Columns, shared: Shared, design: Design) -> Floats:
-    """Add up the known part of each mean, without the confounder, times the sources, over all pairs. (n, K (+ 1)).
+    """Add up the known part of each mean, without the confounder, times the sources, over all pairs. (n, sources).
 
     gram : Gram matrix of the other side, whose columns ``at`` locates.
     """
     everyone = shared.intercept * gram[at.sources, at.one]
     if design.biases:
         everyone = everyone + gram[at.sources, at.other].sum(axis=1)
-    return np.tile(everyone, (len(block.row_ptr) - 1, 1))
+    everyones = np.tile(everyone, (len(block.row_ptr) - 1, 1))
+    if at.slopes.stop > at.slopes.start:
+        everyones += block.covariates @ gram[at.slopes, at.sources]
+    return everyones
 
 
 def _without_confounder(
@@ -202,7 +222,7 @@ def _without_confounder(
 ) -> System:
     """Set up the system of the factors and the bias alone.
 
-    known : of each mean. everyones : its sums over all pairs times the sources, (n, K (+ 1)).
+    known : of each mean. everyones : its sums over all pairs times the sources, (n, sources).
     """
     curvature, pull = pulls(block, known, design, others.dtype)
     return System(
@@ -217,17 +237,11 @@ def _without_confounder(
     )
 
 
-def _curvature_everywhere(block: RatingBlock, sums: Mapping[str, Array], design: Design) -> NDArray[np.float64]:
-    """Compute the curvature as if no pair of a user were observed."""
-    exposure = block.exposure.astype(np.float64)
-    drawn = exposure @ _last(sums["augmented"], exposure.shape[1])
-    return np.asarray(design.unobserved * np.einsum("ul,ul->u", drawn, exposure))
-
-
 def _with_confounder(
     system: System,
     block: RatingBlock,
-    sums: Mapping[str, Array],
+    gram: Array,
+    at: Columns,
     known: Known,
     shared: Shared,
     design: Design,
@@ -239,8 +253,7 @@ def _with_confounder(
     correct for the rest: the unobserved pairs' w0 and z w0, and the difference of h and the product.
     """
     n, size = system.right.shape
-    w0, z_w0, gram = design.unobserved, design.on_preference, sums["augmented"]
-    at = Columns.of_items(system.rank, block.exposure.shape[1], design)
+    w0, z_w0 = design.unobserved, design.on_preference
     exposure, prior = block.exposure.astype(np.float64), reg.confounder
     border, right = np.empty((n, size + 1)), np.empty((n, size + 1))
     border[:, :size] = z_w0 * (exposure @ gram[at.exposure, at.sources])
@@ -249,11 +262,15 @@ def _with_confounder(
         border[:, :size] += z_w0 * row_products(block.row_ptr, block.col, missing, system.full_sources)
     shown = known if design.everywhere else Known(_of_all(shared.intercept))
     square, pulled = confounder_sums(block, known, shown, design)
-    border[:, size] = _curvature_everywhere(block, sums, design) + square
+    # As if no pair were observed, and what observed ones add.
+    border[:, size] = w0 * np.einsum("ul,ul->u", exposure @ gram[at.exposure, at.exposure], exposure) + square
     right[:, :size] = system.right
     biases = gram[at.exposure, at.other].sum(axis=1)
     everyone = shared.intercept * gram[at.exposure, at.one] + design.everywhere * biases
-    right[:, size] = prior * shared.gamma - w0 * (exposure @ everyone) + pulled
+    everyones = exposure @ everyone
+    if known.slopes.shape[1] and design.everywhere:
+        everyones += np.einsum("ul,ls,us->u", exposure, gram[at.exposure, at.slopes], block.covariates)
+    right[:, size] = prior * shared.gamma - w0 * everyones + pulled
     base = np.zeros((size + 1, size + 1))
     base[:size, :size] = system.base
     return system._replace(
@@ -262,11 +279,6 @@ def _with_confounder(
         border=border,
         right=right,
     )
-
-
-def _last(gram: Array, width: int) -> Array:
-    """Return the lower right corner, (width, width)."""
-    return gram[len(gram) - width :, len(gram) - width :]
 
 
 def _in_precision(system: System, dtype: Any) -> System:

@@ -3,8 +3,8 @@
 What the model says of any pair is a sum of terms, each a product of a part of the augmented row of its user and one of
 its item (:class:`dcrec_spark.kernels.ridge_terms.Columns`)::
 
-    preference  [theta_u, b_u, 1] . [beta_i, 1, c_i]          own     gamma_u pi_u . lambda_i
-    one         1 . 1                                         common  pi_u . lambda_i
+    preference  [theta_u, kappa_u, p_u, b_u, 1] . [beta_i, q_i, rho_i, 1, c_i]      own     gamma_u pi_u . lambda_i
+    one         1 . 1                                                               common  pi_u . lambda_i
 
 So the sum over all pairs of one term times another is the product of two blocks of the sides' Gram matrices, and J is
 quadratic in the shared terms with numbers that these products give.
@@ -24,30 +24,30 @@ from dcrec_spark.kernels.threads import loop_input, over_rows
 def item_sums(rows: Floats, exposure: Floats, design: Design) -> Sums:
     """Compute what the users need of all items (float64).
 
-    gram : (K, K) of the factors. augmented : of the rows [beta, 1, (c,) lambda].
+    gram : (K, K) of the factors. augmented : of the rows [beta, q, rho, 1, (c,) lambda].
 
     Parameters
     ----------
-    rows : (n, K (+ 1)) [beta (, c)]. exposure : (n, L).
+    rows : (n, K + Q + P (+ 1)) [beta, q, rho (, c)]. exposure : (n, L).
     """
-    rank = rows.shape[1] - design.biases
+    rank, end = design.rank(rows, False, False), rows.shape[1] - design.biases
     one = np.ones((len(rows), 1))
-    return _grams(rank, rows[:, :rank], one, rows[:, rank:], exposure)
+    return _grams(rank, rows[:, :end], one, rows[:, end:], exposure)
 
 
 def user_sums(rows: Floats, exposure: Floats, design: Design) -> Sums:
     """Compute what the items, the shared terms and the objective need of all users (float64).
 
-    gram : (K, K) of the factors. augmented : of the rows [theta, (b,) 1, (gamma pi,) (pi)].
+    gram : (K, K) of the factors. augmented : of the rows [theta, p, kappa, (b,) 1, (gamma pi,) (pi)].
 
     Parameters
     ----------
-    rows : (n, K (+ 1) (+ 1)) [theta (, b) (, gamma)]. exposure : (n, L).
+    rows : (n, K + P + Q (+ 1) (+ 1)) [theta, p, kappa (, b) (, gamma)]. exposure : (n, L).
     """
     own_weight = exposure.shape[1] > 0 and design.per_user
-    rank = rows.shape[1] - design.biases - own_weight
+    rank = design.rank(rows, True, exposure.shape[1] > 0)
     pi = exposure.astype(np.float64)
-    parts = [rows[:, : rank + design.biases], np.ones((len(rows), 1))]
+    parts = [rows[:, : rows.shape[1] - own_weight], np.ones((len(rows), 1))]
     if own_weight:
         parts.append(pi * rows[:, -1:])
     if design.shares_gamma:
@@ -64,15 +64,16 @@ def _grams(rank: int, *parts: Floats) -> Sums:
 def penalty(
     rows: Floats, block: RatingBlock, is_user: bool, shared: Shared, design: Design, reg: Regulariser
 ) -> dict[str, Array]:
-    """Compute the regularisers of a block's rows: of factors and biases, and the users' squared departures (float64).
+    """Compute the regularisers of a block's rows, and the users' squared departures from gamma (float64).
 
     Parameters
     ----------
     rows : the block's, as :func:`item_sums` or :func:`user_sums` take them.
     """
     own_weight = is_user and block.has_confounder and design.per_user
-    preference = rows[:, : rows.shape[1] - own_weight].astype(np.float64)
-    sums = {"penalty": np.array(reg.penalty(preference, block.n_pairs, is_user, design))}
+    rank = design.rank(rows, is_user, block.has_confounder)
+    penalised = reg.penalty(rows.astype(np.float64, copy=False), block.n_pairs, rank, is_user, design)
+    sums = {"penalty": np.array(penalised)}
     if own_weight:
         departure = rows[:, -1].astype(np.float64) - shared.gamma
         sums["departure_square"] = np.array(departure @ departure)
@@ -90,15 +91,20 @@ def observed_sums(
 
     Parameters
     ----------
-    rows : of the block's items, (n, K (+ 1)), or users, (n, K (+ 1) (+ 1)). others : of the inbox.
+    rows : of the block's items or users. others : of the inbox.
     shared : the terms that the users were solved with.
     """
     from dcrec_spark.kernels.loops import pairs
 
-    rank = (others if is_user else rows).shape[1] - design.biases
+    rank = design.rank(rows, is_user, block.has_confounder)
     departs = block.has_confounder and design.per_user
-    given = block.loop_inputs(), loop_input(rows), loop_input(others)
-    shape = rank, design.biases, departs and is_user, departs and not is_user
+    given = block.loop_inputs(), loop_input(design.face(rows, rank, is_user)), loop_input(others)
+    shape = (
+        rank + design.user_covariates + design.item_covariates,
+        design.biases,
+        departs and is_user,
+        departs and not is_user,
+    )
     sums = np.empty((len(rows), 6))
     numbers = float(shared.gamma), float(design.unobserved), design.everywhere
     over_rows(pairs.scores, block.row_ptr, *given, *shape, *numbers, sums)
@@ -208,12 +214,12 @@ def _departures(users: Mapping[str, Array], reg: Regulariser) -> float:
 def _products(users: Mapping[str, Array], items: Mapping[str, Array], design: Design) -> NDArray[np.float64]:
     """Add up, over all pairs, each product of two of the terms preference, own, common and one. (4, 4)."""
     rank, user_gram, item_gram = len(users["gram"]), users["augmented"], items["augmented"]
-    exposure_rank = len(item_gram) - rank - 1 - design.biases
+    exposure_rank = len(item_gram) - rank - 1 - design.biases - design.user_covariates - design.item_covariates
     of_users = Columns.of_users(rank, exposure_rank, design).terms
     of_items = Columns.of_items(rank, exposure_rank, design).terms
     products = np.zeros((4, 4))
     for a, b in np.ndindex(4, 4):
-        user_block = user_gram[of_users[a], of_users[b]]
+        user_block = user_gram[np.ix_(of_users[a], of_users[b])]
         if user_block.size:
-            products[a, b] = np.vdot(user_block, item_gram[of_items[a], of_items[b]])
+            products[a, b] = np.vdot(user_block, item_gram[np.ix_(of_items[a], of_items[b])])
     return products

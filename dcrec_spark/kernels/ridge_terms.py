@@ -14,6 +14,7 @@ from dcrec_spark.kernels.threads import loop_input
 Array = NDArray[Any]
 Sums = dict[str, NDArray[np.float64]]
 _NONE: Floats = np.empty(0)
+_NO_COVARIATES: Floats = np.empty((0, 0))
 
 
 class RatingBlock(NamedTuple):
@@ -23,6 +24,7 @@ class RatingBlock(NamedTuple):
     exposure (n, L): the exposure factors of the rows, L = 0 without a confounder.
     low_rank : (nnz,) the product of the exposures, if ``a_hat`` is another number, else (0,).
     elsewhere : (n,) number of pairs of each row in other blocks. (0,) if there are none.
+    covariates : (n, P) of users, (n, Q) of items, where the model has slopes on them.
     """
 
     row_ptr: NDArray[np.int64]
@@ -33,6 +35,7 @@ class RatingBlock(NamedTuple):
     exposure: Floats
     low_rank: Floats = _NONE
     elsewhere: NDArray[np.int64] = np.empty(0, np.int64)
+    covariates: Floats = _NO_COVARIATES
 
     @property
     def n_pairs(self) -> NDArray[np.int64]:
@@ -46,8 +49,9 @@ class RatingBlock(NamedTuple):
         return bool(self.exposure.shape[1] > 0)
 
     def loop_inputs(self) -> "RatingBlock":
-        """Return the block as loops take it: ``low_rank`` is filled, the exposures are left out."""
-        filled = self._replace(low_rank=self.product, exposure=self.exposure[:0], elsewhere=self.elsewhere[:0])
+        """Return the block as loops take it: ``low_rank`` is filled, numbers of rows are left out."""
+        without = {name: getattr(self, name)[:0] for name in ("exposure", "elsewhere", "covariates")}
+        filled = self._replace(low_rank=self.product, **without)
         return RatingBlock(*[loop_input(each) for each in filled])
 
     def empty_row(self) -> "RatingBlock":
@@ -67,6 +71,8 @@ class Design(NamedTuple):
     unobserved : w0, the weight of the unobserved pairs. everywhere : whether they carry the preference term (z).
     per_user : whether each user has an own confounder weight, else all share one.
     pooled : whether the users' weights depart from a common one. biases : whether each row has one.
+    user_covariates, item_covariates : P numbers p_u of each user, on which the items have slopes rho_i, and Q numbers
+    q_i of each item, on which the users have slopes kappa_u.
     """
 
     unobserved: float
@@ -74,6 +80,39 @@ class Design(NamedTuple):
     per_user: bool = True
     pooled: bool = False
     biases: bool = False
+    user_covariates: int = 0
+    item_covariates: int = 0
+
+    def covariates(self, is_user: bool) -> int:
+        """Count the covariates of a row."""
+        return self.user_covariates if is_user else self.item_covariates
+
+    def slopes(self, is_user: bool) -> int:
+        """Count the slopes of a row: one for each covariate of the other side."""
+        return self.covariates(not is_user)
+
+    def rank(self, rows: Floats, is_user: bool, has_confounder: bool) -> int:
+        """Return the rank K of rows of this side."""
+        own_weight = is_user and has_confounder and self.per_user
+        return int(rows.shape[1] - self.user_covariates - self.item_covariates - self.biases - own_weight)
+
+    def unknowns(self, rows: Floats, rank: int, is_user: bool) -> Floats:
+        """Return rows without their covariates: [factors, slopes (, bias) (, gamma)]."""
+        end = rank + self.covariates(is_user)
+        return rows if end == rank else np.hstack([rows[:, :rank], rows[:, end:]])
+
+    def rows_of(self, unknowns: Floats, covariates: Floats, rank: int) -> Floats:
+        """Return solved unknowns with their rows' covariates (n, P or Q): the inverse of :meth:`unknowns`."""
+        if not covariates.shape[1]:
+            return unknowns
+        return np.hstack([unknowns[:, :rank], covariates.astype(unknowns.dtype, copy=False), unknowns[:, rank:]])
+
+    def face(self, rows: Floats, rank: int, is_user: bool) -> Floats:
+        """Return rows with slopes before covariates, so that each number meets its own in rows of the other side."""
+        if not self.user_covariates + self.item_covariates:
+            return rows
+        middle, end = rank + self.covariates(is_user), rank + self.user_covariates + self.item_covariates
+        return np.hstack([rows[:, :rank], rows[:, middle:end], rows[:, rank:middle], rows[:, end:]])
 
     @property
     def on_preference(self) -> float:
@@ -87,7 +126,7 @@ class Design(NamedTuple):
 
 
 class Regulariser(NamedTuple):
-    """1 / prior variance of each part, with unit noise.
+    """1 / prior variance of each part, with unit noise. Slopes have that of gamma, ``confounder``.
 
     by_count : whether each row's number of ratings multiplies that of its factors. A bias never counts: with r times
     the count it would keep 1 / (1 + r) of its deviation after any number of ratings.
@@ -102,16 +141,19 @@ class Regulariser(NamedTuple):
     by_count: bool = False
 
     def of_rows(self, pairs: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> NDArray[np.float64]:
-        """Return that of the factors and the bias of each row, (n, rank (+ 1)). A row without ratings counts as one."""
+        """Return that of the unknowns of each row but gamma, (n, F). A row without ratings counts as one."""
         count, factor, bias = self._of(pairs, is_user)
-        return np.column_stack([*[count * factor] * rank, *[np.full(len(pairs), bias)] * design.biases])
+        slopes = [np.full(len(pairs), self.confounder)] * design.slopes(is_user)
+        return np.column_stack([*[count * factor] * rank, *slopes, *[np.full(len(pairs), bias)] * design.biases])
 
-    def penalty(self, rows: Floats, pairs: NDArray[np.int64], is_user: bool, design: Design) -> float:
-        """Return the penalty of all rows (n, rank (+ 1)). No other array of their size is made."""
+    def penalty(self, rows: Floats, pairs: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> float:
+        """Return the penalty of all rows' factors, slopes and biases. No other array of their size is made."""
         count, factor, bias = self._of(pairs, is_user)
-        factors = rows[:, : rows.shape[1] - design.biases]
+        factors, begin = rows[:, :rank], rank + design.covariates(is_user)
+        end = begin + design.slopes(is_user)
         of_factors = factor * float(count @ np.einsum("nk,nk->n", factors, factors))
-        return of_factors + (bias * float(rows[:, -1] @ rows[:, -1]) if design.biases else 0.0)
+        of_slopes = self.confounder * float(np.einsum("nk,nk->", rows[:, begin:end], rows[:, begin:end]))
+        return of_factors + of_slopes + (bias * float(rows[:, end] @ rows[:, end]) if design.biases else 0.0)
 
     def _of(self, pairs: NDArray[np.int64], is_user: bool) -> tuple[Floats, float, float]:
         """Return how often the regulariser of each row's factors counts, (n,), and those of factors and bias."""
@@ -138,41 +180,49 @@ class Shared(NamedTuple):
 class Columns(NamedTuple):
     """Columns of the terms in the augmented rows of a side, whose Gram matrix gives all sums over all pairs.
 
-    users [theta, (b,) 1, (gamma pi,) (pi)]         items [beta, 1, (c,) lambda]
+    users [theta, p, kappa, (b,) 1, (gamma pi,) (pi)]         items [beta, q, rho, 1, (c,) lambda]
 
-    preference : the terms of m: [theta, b, 1] and [beta, 1, c], or the factors alone.
-    sources : the factors of the other side's unknowns. one : the ones. other : the biases of this side.
+    preference : the terms of m: [theta, kappa, p, b, 1] and [beta, q, rho, 1, c], without biases the first three.
+    sources : factors, covariates and the one of biases: what the other side's unknowns are multiplied with.
+    one : the ones. other, slopes : the biases and slopes of this side.
     weighted, exposure : gamma_u pi_u and pi_u, of items both are lambda_i. An absent term is empty.
     """
 
-    preference: slice
+    preference: list[int]
     sources: list[int]
     one: int
     other: slice
+    slopes: slice
     weighted: slice
     exposure: slice
 
     @property
-    def terms(self) -> tuple[slice, slice, slice, slice]:
+    def terms(self) -> tuple[list[int], list[int], list[int], list[int]]:
         """Columns of the preference, the rows' own weight of the confounder, the common one and the ones."""
-        return self.preference, self.weighted, self.exposure, slice(self.one, self.one + 1)
+        weighted, exposure = ([*range(s.start, s.stop)] for s in (self.weighted, self.exposure))
+        return self.preference, weighted, exposure, [self.one]
 
     @classmethod
     def of_users(cls, rank: int, exposure_rank: int, design: Design) -> "Columns":
         """Locate the terms of users."""
-        one, end = rank + design.biases, rank + design.biases + 1
-        weighted = slice(end, end + exposure_rank * design.per_user)
+        p, bias = rank + design.user_covariates, rank + design.user_covariates + design.item_covariates
+        one = bias + design.biases
+        weighted = slice(one + 1, one + 1 + exposure_rank * design.per_user)
         common = slice(weighted.stop, weighted.stop + exposure_rank * design.shares_gamma)
-        sources = [*range(rank), *[one] * design.biases]
-        return cls(slice(end if design.biases else rank), sources, one, slice(rank, one), weighted, common)
+        ends = [bias, one] if design.biases else []
+        preference = [*range(rank), *range(p, bias), *range(rank, p), *ends]
+        sources = [*range(p), *[one] * design.biases]
+        return cls(preference, sources, one, slice(bias, one), slice(p, bias), weighted, common)
 
     @classmethod
     def of_items(cls, rank: int, exposure_rank: int, design: Design) -> "Columns":
         """Locate the terms of items."""
-        end = rank + 1 + design.biases
+        q, one = rank + design.item_covariates, rank + design.item_covariates + design.user_covariates
+        end = one + 1 + design.biases
         both = slice(end, end + exposure_rank)
-        sources = [*range(rank + design.biases)]
-        return cls(slice(end if design.biases else rank), sources, rank, slice(rank + 1, end), both, both)
+        sources = [*range(q), *[one] * design.biases]
+        preference = [*range(end if design.biases else one)]
+        return cls(preference, sources, one, slice(one + 1, end), slice(q, one), both, both)
 
 
 class RowSystems(NamedTuple):
@@ -194,10 +244,10 @@ class RowSystems(NamedTuple):
 class System(NamedTuple):
     """The normal equations of each row: (base + diag(ridge) + border + X' diag(curvature) X) x = right + X' pull.
 
-    X : of each nonzero the factors of its source, a one for the bias, and h where there is a border.
-    sources : (m, rank or more) rows of the other side, factors first. Later columns are ignored.
+    X : of each nonzero the factors and covariates of its source, a one for the bias, and h where there is a border.
+    sources : (m, rank or more) rows of the other side, factors and covariates first. Later columns are ignored.
     base : (F, F) the same for all rows. ridge : (n, F) the row's regularisers. border : (n, F) the last row of each
-    row's matrix, or (n, 0). right : (n, F). curvature, pull : (nnz,). rank : factors, the first of the unknowns.
+    row's matrix, or (n, 0). right : (n, F). curvature, pull : (nnz,). rank : factors and slopes, which come first.
     """
 
     sources: Floats

@@ -72,10 +72,7 @@ class Parts:
     def evaluate(
         self, part: str, predictions: Mapping[str, Array], settings: MetricSettings, catalogue: tuple[str, ...] = ()
     ) -> Metrics:
-        """Metrics of predictions for the pairs of a part, in its order.
-
-        catalogue : the parts whose items could be recommended. All, if none is named.
-        """
+        """Metrics of predictions for a part's pairs. catalogue : parts whose items could be recommended."""
         pairs = self.of[part]
         keys = {"user_key": self.user_key[pairs["user"]], "item_key": self.item_key[pairs["item"]]}
         table = {**keys, **{name: pairs[name] for name in ("item", "rating", "weight") if name in pairs}}
@@ -84,10 +81,7 @@ class Parts:
 
 
 def gather(frames: Mapping[str, DataFrame], columns: Columns = _PLAIN, most: int = MOST_RATINGS) -> Parts:
-    """Bring the parts of one data set to the driver, where they have room.
-
-    Raises ConfigError: together they have more than ``most`` ratings.
-    """
+    """Bring the parts of one data set to the driver. Raises ConfigError: they have more than ``most`` ratings."""
     named = [_plain(frame, columns).withColumn("part", F.lit(name)) for name, frame in frames.items()]
     rows = reduce(DataFrame.unionByName, named)
     table = rows.limit(most + 1).toArrow()

@@ -7,7 +7,7 @@ find, up to rounding. Only the parameters of the estimators are used.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,11 @@ from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import OutcomeFamily
+from dcrec_spark.models.families.gaussian import FEATURES
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.covariates import Covariates, attach_composition, attach_feature_state
 from dcrec_spark.models.fitting.facts import FitFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
@@ -31,6 +33,9 @@ from dcrec_spark.models.fitting.stages import fit_factors, fold_in
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 
 Ints = npt.NDArray[np.int64]
+# Of all users and of all items, (U, numbers) and (I, numbers).
+Features = tuple[Floats | None, Floats | None]
+NO_FEATURES: Features = (None, None)
 
 
 @dataclass(frozen=True)
@@ -63,10 +68,7 @@ class Ratings:
 
 
 def lay_out(ratings: Ratings, values: Mapping[str, Floats], precision: str) -> ProcessLayout:
-    """Return the blocks of ratings.
-
-    values : name of a block's array -> one number for each rating. precision : "float64" or "float32".
-    """
+    """Return the blocks of ratings. values : name of a block's array -> one number for each rating."""
     users, items = (
         build_process_side(name, {"row": row, "col": col, **values}, key, n_source, list(values), precision)
         for name, row, col, key, n_source in (
@@ -106,8 +108,8 @@ class Exposure:
 class Outcome:
     """A fitted outcome model: y_ui(1) = users[u] . items[i] + biases + gamma[u] a_hat_ui + intercept."""
 
-    users: Floats  # (U, K)
-    items: Floats  # (I, K)
+    users: Floats  # (U, K), with covariates [theta_u, kappa_u, p_u]
+    items: Floats  # (I, K), with covariates [beta_i, q_i, rho_i]
     gamma: Floats  # (U,), all equal for a global one, 0 without a confounder
     intercept: float
     exposure: Exposure | None
@@ -141,9 +143,15 @@ def fit_exposure(ratings: Ratings, estimator: PoissonFactorization) -> Exposure:
 
 
 def fit_outcome(
-    ratings: Ratings, estimator: DeconfoundedMF, exposure: Exposure | None = None, standardize: bool = True
+    ratings: Ratings,
+    estimator: DeconfoundedMF,
+    exposure: Exposure | None = None,
+    standardize: bool = True,
+    features: Features = NO_FEATURES,
 ) -> Outcome:
     """Fit stage 2: classical, inverse-propensity or, with ``exposure``, deconfounded.
+
+    features : of all users, (U, numbers), and of all items, (I, numbers), NaN where one is missing.
 
     standardize : whether least squares have the confounder at mean 0 and standard deviation 1, as the estimator's do.
         The paper's models have a_hat itself.
@@ -151,12 +159,9 @@ def fit_outcome(
     Raises ConfigError: the estimator's adjustment needs an exposure and has none, or has one that it does not use. Or
     it asks for what only the distributed fit has (a propensity column, an initial model, held-out pairs).
     """
-    family = _local_family(estimator, exposure)
     with FitResources() as resources:
-        layout = _outcome_layout(ratings, estimator, _propensity(ratings, estimator))
-        layout, form = _with_exposure(layout, family, exposure, resources, standardize)
-        fit = fit_factors(estimator, family, layout, ignore_progress)
-        return _outcome(layout, family, fit.users, fit.items, fit, FitFacts.of(family, layout, fit), exposure, form)
+        whole = _fit(ratings, estimator, exposure, resources, standardize, features)
+        return _outcome(whole, whole.layout, whole.fit.users, whole.fit.items, exposure)
 
 
 def fit_and_fold_in(
@@ -177,23 +182,48 @@ def fit_and_fold_in(
     if stage_one is not None:
         known, folded = _fit_and_fold_in_exposure(ratings, stage_one, new)
         known, folded = replaced(known, folded) if replaced else (known, folded)
-    family, propensity = _local_family(estimator, known), _propensity(ratings, estimator)
     with FitResources() as resources:
-        layout = _outcome_layout(ratings, estimator, propensity)
-        layout, form = _with_exposure(layout, family, known, resources, standardize)
-        fit = fit_factors(estimator, family, layout, ignore_progress)
-        items = layout.arrays(False, fit.items, family, fit.shared)
-        new_layout = _outcome_layout(new, estimator, propensity)
-        new_layout, _ = _with_exposure(new_layout, family, folded, resources, standardize, form)
-        states = fold_in(new_layout, True, items, family, fit.shared, resources)
-        facts = FitFacts.of(family, layout, fit)
-        return _outcome(new_layout, family, states[True], states[False], fit, facts, folded, form)
+        whole = _fit(ratings, estimator, known, resources, standardize)
+        family, fit = whole.family, whole.fit
+        items = whole.layout.arrays(False, fit.items, family, fit.shared)
+        layout = _outcome_layout(new, estimator, whole.propensity)
+        layout, _ = _with_exposure(layout, family, folded, resources, standardize, whole.form)
+        layout, _ = _with_covariates(layout, family, folded, NO_FEATURES, resources, whole.covariates)
+        states = fold_in(layout, True, items, family, fit.shared, resources)
+        return _outcome(whole, layout, states[True], states[False], folded)
+
+
+class _WholeFit(NamedTuple):
+    """A fit of stage 2 in this process."""
+
+    family: OutcomeFamily
+    propensity: Propensity | None
+    layout: ProcessLayout
+    form: Form
+    covariates: Covariates
+    fit: Fit
+
+
+def _fit(
+    ratings: Ratings,
+    estimator: DeconfoundedMF,
+    exposure: Exposure | None,
+    resources: FitResources,
+    standardize: bool,
+    features: Features = NO_FEATURES,
+) -> _WholeFit:
+    family, propensity = _local_family(estimator, exposure), _propensity(ratings, estimator)
+    layout = _outcome_layout(ratings, estimator, propensity)
+    layout, form = _with_exposure(layout, family, exposure, resources, standardize)
+    layout, covariates = _with_covariates(layout, family, exposure, features, resources)
+    family = covariates.of_family(family)
+    fit = fit_factors(estimator, family, layout, ignore_progress)
+    return _WholeFit(family, propensity, layout, form, covariates, fit)
 
 
 def _fit_and_fold_in_exposure(
     ratings: Ratings, estimator: PoissonFactorization, new: Ratings
 ) -> tuple[Exposure, Exposure]:
-    """Stage 1 of the users of the fit, and of those who are folded in."""
     family, layout = PoissonExposure.of(estimator), _exposure_layout(ratings, estimator)
     fit = fit_factors(estimator, family, layout, ignore_progress)
     new_layout = _exposure_layout(new, estimator)
@@ -228,10 +258,7 @@ def _with_exposure(
     standardize: bool,
     form: Form | None = None,
 ) -> tuple[ProcessLayout, Form]:
-    """Return the layout with each pair's confounder, and its form.
-
-    form : of an earlier fit. None: from this layout.
-    """
+    """Return the layout with each pair's confounder, and its form. form : of an earlier fit. None: from this layout."""
     if exposure is None:
         return layout, PLAIN
     term = family.exposure_term
@@ -240,6 +267,29 @@ def _with_exposure(
         leave_one_out=term.leave_one_out and exposure.user_rate is not None,
     )
     return attach_confounder(layout, *exposure.memories(), term, resources, form)
+
+
+def _with_covariates(
+    layout: ProcessLayout,
+    family: OutcomeFamily,
+    exposure: Exposure | None,
+    features: Features,
+    resources: FitResources,
+    given: Covariates | None = None,
+) -> tuple[ProcessLayout, Covariates]:
+    """Return the layout with the covariates of users and items, and how they are scaled. given : by an earlier fit."""
+    covariates = given or Covariates()
+    if exposure is not None and family.has_composition:
+        scalings = None if given is None else given.composition()
+        layout, (of_users, of_items) = attach_composition(layout, exposure.memories(), resources, scalings)
+        covariates = covariates._replace(user_composition=of_users, item_composition=of_items)
+    for is_user, numbers in zip((True, False), features, strict=True):
+        if numbers is not None:
+            state = State.of_memory({FEATURES: numbers})
+            names = tuple(str(at) for at in range(numbers.shape[1]))
+            layout, scaling = attach_feature_state(layout, is_user, state, names, resources)
+            covariates = covariates._replace(**{"user_features" if is_user else "item_features": scaling})
+    return layout, covariates
 
 
 def _propensity(ratings: Ratings, estimator: DeconfoundedMF) -> Propensity | None:
@@ -275,21 +325,18 @@ def _exposure(layout: ProcessLayout, family: PoissonExposure, users: State, item
     return Exposure(means[0], means[1], tuple(fit.objective), tables[0]["rate"], tables[1]["rate"])
 
 
-def _outcome(
-    layout: ProcessLayout,
-    family: OutcomeFamily,
-    user_state: State,
-    item_state: State,
-    fit: Fit,
-    facts: FitFacts,
-    exposure: Exposure | None,
-    form: Form,
-) -> Outcome:
-    users = layout.arrays(True, user_state, family, fit.shared)
-    items = layout.arrays(False, item_state, family, fit.shared)
-    intercept = family.shared_numbers(fit.shared).intercept
-    biases = users.get("bias"), items.get("bias")
-    return Outcome(users["features"], items["features"], users["gamma"], intercept, exposure, facts, *biases, form)
+def _outcome(whole: _WholeFit, layout: ProcessLayout, users: State, items: State, exposure: Exposure | None) -> Outcome:
+    """Return the model of a layout's users and items, which are those of the fit or folded in."""
+    family, fit = whole.family, whole.fit
+    user = layout.arrays(True, users, family, fit.shared)
+    item = layout.arrays(False, items, family, fit.shared)
+    facts, intercept = FitFacts.of(family, whole.layout, fit), family.shared_numbers(fit.shared).intercept
+    biases = user.get("bias"), item.get("bias")
+    of_users, of_items = user["features"], item["features"]
+    if "slopes" in user:
+        of_users = np.hstack([of_users, user["slopes"], user["covariates"]])
+        of_items = np.hstack([of_items, item["covariates"], item["slopes"]])
+    return Outcome(of_users, of_items, user["gamma"], intercept, exposure, facts, *biases, whole.form)
 
 
 def _pair_products(users: Floats, items: Floats, user: Ints, item: Ints) -> Floats:

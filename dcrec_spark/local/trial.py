@@ -1,6 +1,7 @@
 """Trials side by side: settings of both stages, fitted to parts of the data in one task each, and their scores."""
 
 import json
+import pickle
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -13,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from threadpoolctl import threadpool_limits
 
-from dcrec_spark.engine.cells import Array, pack, unpack
+from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import DataError, FitError
 from dcrec_spark.evaluation.weights import weights_by_exposure
 from dcrec_spark.local.data import Parts
@@ -26,7 +27,7 @@ from dcrec_spark.spark.lineage import broadcast, cores
 
 Shared = TypeVar("Shared")
 Work = TypeVar("Work")
-Result = Mapping[str, Array]
+Result = TypeVar("Result")
 
 # Tasks for each core in one Spark job: results return, and can be recorded, when a job ends.
 ROUNDS = 4
@@ -94,10 +95,7 @@ class Bench:
     failures: dict[str, FitError] = field(default_factory=dict)
 
     def run(self, trials: Sequence[Trial]) -> Iterator[Fitted]:
-        """Fit trials. Their results come in order, as soon as they are there.
-
-        Raises FitError: that of the first trial which has one.
-        """
+        """Yield results in order, as soon as they are there. Raises FitError: that of the first trial which has one."""
         for result in self.attempt(trials):
             if isinstance(result, FitError):
                 raise result
@@ -110,21 +108,17 @@ class Bench:
         needed = {t.stage_one: self.exposures[t.stage_one] for t in runnable if t.stage_one}
         with closing(side_by_side(self.spark, (dict(self.data), needed), runnable, _fit)) as results:
             for trial in trials:
-                failure = self.failures.get(trial.stage_one)
-                yield _read_fitted(next(results)) if failure is None else failure
+                yield self.failures.get(trial.stage_one) or next(results)
 
     def _fit_exposures(self, trials: Sequence[Trial]) -> None:
         known = self.exposures.keys() | self.failures.keys()
         new = {t.stage_one: t for t in trials if t.stage_one and t.stage_one not in known}
-        for name, result in zip(
-            new, side_by_side(self.spark, dict(self.data), list(new.values()), _fit_exposure), strict=True
-        ):
-            failure = _failure(result)
-            if failure is not None:
-                self.failures[name] = failure
+        results = side_by_side(self.spark, dict(self.data), list(new.values()), _fit_exposure)
+        for name, result in zip(new, results, strict=True):
+            if isinstance(result, FitError):
+                self.failures[name] = result
             else:
-                posterior = {of: result[of].copy() for of in ("users", "items", "user_rate", "item_rate")}
-                self.exposures[name] = Exposure(**posterior, elbo=tuple(result["elbo"]))
+                self.exposures[name] = result
 
 
 @dataclass(frozen=True)
@@ -151,17 +145,15 @@ class _Rows:
         return model.scores(np.searchsorted(self.users, pairs["user"]), np.searchsorted(self.items, pairs["item"]))
 
 
-def _fit_exposure(data: Mapping[str, Parts], trial: Trial) -> Result:
+def _fit_exposure(data: Mapping[str, Parts], trial: Trial) -> Exposure | FitError:
     rows = _Rows.of(data[trial.data].ratings(*trial.fit))
     try:
-        exposure = fit_exposure(rows.ratings, PoissonFactorization(**dict(trial.exposure or {})))
-    except FitError as error:
-        return _as_result(error)
-    posterior = {of: getattr(exposure, of) for of in ("users", "items", "user_rate", "item_rate")}
-    return {**posterior, "elbo": np.array(exposure.elbo)}
+        return fit_exposure(rows.ratings, PoissonFactorization(**dict(trial.exposure or {})))
+    except FitError as error:  # what is raised here would end all others too
+        return error
 
 
-def _fit(shared: tuple[Mapping[str, Parts], Mapping[str, Exposure]], trial: Trial) -> Result:
+def _fit(shared: tuple[Mapping[str, Parts], Mapping[str, Exposure]], trial: Trial) -> Fitted | FitError:
     data, exposures = shared
     start = time.perf_counter()
     parts = data[trial.data]
@@ -169,20 +161,18 @@ def _fit(shared: tuple[Mapping[str, Parts], Mapping[str, Exposure]], trial: Tria
     try:
         model, scored = _model(parts, rows, trial, exposures)
     except FitError as error:
-        return _as_result(error)
-    scores = {f"score {part}": scored.score(model, parts.of[part]) for part in trial.predict}
-    facts = {"objective": np.array(model.objective), "gamma": model.gamma}
-    spent = np.array(time.perf_counter() - start)
-    facts |= {"vanished": np.array(vanished(model.facts.degeneracies)), "seconds": spent}
-    if trial.list_length:
-        places = rank_unseen(model, scored.ratings, trial.list_length)
-        places = places._replace(user=scored.users[places.user], item=scored.items[places.item])
-        facts |= {f"list {name}": column for name, column in places._asdict().items()}
-    return {**scores, **facts}
+        return error
+    scores = {part: scored.score(model, parts.of[part]) for part in trial.predict}
+    seconds = time.perf_counter() - start
+    facts = np.array(model.objective), model.gamma, seconds, vanished(model.facts.degeneracies)
+    if not trial.list_length:
+        return Fitted(scores, *facts)
+    places = rank_unseen(model, scored.ratings, trial.list_length)
+    places = places._replace(user=scored.users[places.user], item=scored.items[places.item])
+    return Fitted(scores, *facts, places)
 
 
 def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Exposure]) -> tuple[Outcome, _Rows]:
-    """Return the fitted model, and which users and items it is of."""
     estimator = DeconfoundedMF(**dict(trial.outcome))
     if trial.fold_in:
         first = None if trial.exposure is None else PoissonFactorization(**dict(trial.exposure))
@@ -191,25 +181,6 @@ def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Expo
         return fit_and_fold_in(rows.ratings, estimator, first, new.ratings, replaced, trial.standardize), new
     exposure = confounder(exposures[trial.stage_one], rows.ratings, trial.confounder) if trial.stage_one else None
     return fit_outcome(rows.ratings, estimator, exposure, trial.standardize), rows
-
-
-def _read_fitted(result: Result) -> Fitted | FitError:
-    failure = _failure(result)
-    if failure is not None:
-        return failure
-    scores = {name.removeprefix("score "): a for name, a in result.items() if name.startswith("score ")}
-    lists = ListPlaces(*(result[f"list {name}"] for name in ListPlaces._fields)) if "list user" in result else None
-    numbers = result["objective"], result["gamma"], float(result["seconds"]), bool(result["vanished"])
-    return Fitted(scores, *numbers, lists)
-
-
-def _as_result(error: FitError) -> Result:
-    """Return an error as it travels: side by side, what is raised ends all the others too."""
-    return {"error": np.frombuffer(str(error).encode(), np.uint8)}
-
-
-def _failure(result: Result) -> FitError | None:
-    return FitError(result["error"].tobytes().decode()) if "error" in result else None
 
 
 def confounder(fitted: Exposure, ratings: Ratings, kind: Confounder) -> Exposure:
@@ -234,10 +205,7 @@ def confounders(known: Exposure, folded: Exposure, ratings: Ratings, kind: Confo
 
 
 def weights_of(parts: Parts, part: str, train: str, estimator: PoissonFactorization) -> Array:
-    """Weights by which the pairs of ``part`` represent all pairs, (n,).
-
-    They come from an exposure model that is fitted to ``train``, which has all users and items of ``part``.
-    """
+    """Weights, (n,), by which the pairs of ``part`` represent all pairs, by an exposure model fitted to ``train``."""
     rows, pairs = _Rows.of(parts.ratings(train)), parts.of[part]
     exposure = fit_exposure(rows.ratings, estimator)
     user, item = np.searchsorted(rows.users, pairs["user"]), np.searchsorted(rows.items, pairs["item"])
@@ -256,7 +224,8 @@ def side_by_side(
     Results arrive a few for each core at a time, so that the caller can record them. An error ends the job. The
     caller has the results before it.
 
-    shared, works : can be pickled. Spark sends ``shared`` to each executor once. rounds : tasks for each core in a job.
+    shared, works, results : can be pickled. Spark sends ``shared`` to each executor once.
+    rounds : tasks for each core in a job.
     """
     shared_value = broadcast(spark, (shared, list(works)))
 
@@ -265,7 +234,7 @@ def side_by_side(
             for number in batch["id"].to_pylist():
                 everything, all_works = shared_value.value
                 with threadpool_limits(1):  # each core has a task
-                    cell = pack(function(everything, all_works[number]))
+                    cell = pickle.dumps(function(everything, all_works[number]))
                 yield pa.RecordBatch.from_pydict({"id": [number], "data": pa.array([cell], pa.binary())})
 
     wave = rounds * cores(spark)
@@ -274,6 +243,6 @@ def side_by_side(
             end = min(start + wave, len(works))
             results = spark.range(start, end, 1, end - start).mapInArrow(run, "id long, data binary").toArrow()
             for row in results.sort_by("id").to_pylist():
-                yield unpack(row["data"])
+                yield pickle.loads(row["data"])
     finally:
         shared_value.destroy()

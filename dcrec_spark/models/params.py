@@ -17,6 +17,7 @@ from typing import Any, Generic, Self, TypeVar, cast, overload
 import pyspark
 from pyspark.ml import Model
 from pyspark.ml.param import Param, Params
+from pyspark.sql import DataFrame
 
 from dcrec_spark.settings.domains import Domain, Instance
 from dcrec_spark.settings.tables import IDS, Setting, params
@@ -50,7 +51,7 @@ class ExposureSource:
 
 
 # Name of a class in the tables of settings, which import no model -> the class.
-_CLASSES: dict[str, type] = {"model": Model, "exposure": ExposureSource}
+_CLASSES: dict[str, type] = {"model": Model, "exposure": ExposureSource, "frame": DataFrame}
 
 
 class Getter(Generic[T]):

@@ -1,4 +1,4 @@
-"""Promises that the tables of lists and of overlap have to keep before anyone reads them."""
+"""Audit of the tables of lists and of overlap before anyone reads them, and changes of lists since the run before."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -10,12 +10,11 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.errors import AuditError
 
+_PAIR = ["user_id", "item_id"]
+
 
 class Promises(NamedTuple):
-    """What else lists have to keep.
-
-    items : item_id (, category) of what is on offer. None: everything. most : items of one category in a list.
-    """
+    """What else lists have to keep. items : item_id (, category) on offer. most : of one category in a list."""
 
     items: DataFrame | None = None
     most: int | None = None
@@ -30,15 +29,9 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None, promises: Pr
     Ranks run from 1 without gaps, no list holds an item twice, scores are finite, nothing that the user has seen is
     recommended, nothing that is not on offer, and no more of one category than promised.
 
-    Parameters
-    ----------
     table : the staged recommendations, as written.
     seen : user_id, item_id that were to be left out. None when seen items may be recommended.
-    promises : what is on offer.
-
-    Raises
-    ------
-    AuditError : names each broken promise, with how many users, scores or rows break it.
+    Raises AuditError: names each broken promise, with how many users, scores or rows break it.
     """
     per_user = table.groupBy("user_id").agg(
         F.count("*").alias("rows"),
@@ -58,10 +51,8 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None, promises: Pr
     if breaches.pop("users") == 0:
         raise AuditError("the recommendations are empty: every user has seen every item, or none was ranked")
     if seen is not None:
-        pairs = seen.select("user_id", "item_id")
-        breaches["recommended items that the user has seen"] = table.join(
-            pairs, ["user_id", "item_id"], "left_semi"
-        ).count()
+        pairs = seen.select(*_PAIR)
+        breaches["recommended items that the user has seen"] = table.join(pairs, _PAIR, "left_semi").count()
     breaches |= _offer_breaches(table, promises)
     broken = [f"{count} {promise}" for promise, count in breaches.items() if count]
     if broken:
@@ -74,14 +65,8 @@ def audit_overlap(table: DataFrame, side: str) -> None:
     Each user, or item, has one row. It is worth one rating at least, and no more than it has. Propensities are
     probabilities. The mean lies between its bounds.
 
-    Parameters
-    ----------
-    table : the staged table, as written. One without rows will do: it may be of users who have rated nothing.
-    side : what its rows are of.
-
-    Raises
-    ------
-    AuditError : names each broken promise, with how many rows break it.
+    table : as written. One without rows will do: it may be of users who have rated nothing.
+    Raises AuditError: names each broken promise, with how many rows break it.
     """
     ratings, worth, p = F.col("ratings"), F.col("effective_ratings"), F.col("smallest_propensity")
     low, mean, high = F.col("mean_low"), F.col("mean_rating"), F.col("mean_high")
@@ -102,6 +87,31 @@ def audit_overlap(table: DataFrame, side: str) -> None:
     broken = [f"{count} {promise}" for promise, count in breaches.items() if count]
     if broken:
         raise AuditError(f"the table {side}_overlap was not published: {'; '.join(broken)}")
+
+
+# ---- changes between two tables of recommendations, which have user_id, item_id, rank
+
+
+def turnover(before: DataFrame, after: DataFrame) -> tuple[int, int]:
+    """Count the places of the users of both tables, and those that hold another item than before."""
+    both = after.join(before.select("user_id").distinct(), "user_id", "left_semi")
+    rows = both.join(before.select(*_PAIR, F.lit(True).alias("known")), _PAIR, "left")
+    places, new = rows.agg(F.count("*"), F.count_if(F.col("known").isNull())).collect()[0]
+    return int(places), int(new)
+
+
+def changes(before: DataFrame | None, after: DataFrame) -> DataFrame:
+    """List the rows that came, went, or are at another rank.
+
+    before : the table of the run before. None: there is none, and every row is added.
+    Returns user_id, item_id, change (added, removed or moved), rank_before, rank: null where the pair has none.
+    """
+    new = after.select(*_PAIR, F.col("rank"))
+    old = new.limit(0) if before is None else before.select(*_PAIR, "rank")
+    joined = old.withColumnRenamed("rank", "rank_before").join(new, _PAIR, "full")
+    change = F.when(F.col("rank_before").isNull(), "added").when(F.col("rank").isNull(), "removed").otherwise("moved")
+    differs = ~F.col("rank_before").eqNullSafe(F.col("rank"))
+    return joined.where(differs).select(*_PAIR, change.alias("change"), "rank_before", "rank")
 
 
 def _offer_breaches(table: DataFrame, promises: Promises) -> dict[str, int]:

@@ -61,10 +61,6 @@ def current_run(output: str, spark: SparkSession | None = None) -> PublishedRun:
     spark : SparkSession, optional
         Needed for paths other than local ones, ``hdfs://`` for one.
 
-    Returns
-    -------
-    PublishedRun
-
     Raises
     ------
     DataError : nothing is published there, or ``CURRENT`` names no run.
@@ -130,6 +126,12 @@ def current_directory(output: str, spark: SparkSession | None = None) -> str | N
     files, root = open_files(output, spark)
     run_id = run_id_in(files, root)
     return None if run_id is None else files.uri(run_path(root, run_id))
+
+
+def current_record(output: str, spark: SparkSession | None = None) -> dict[str, Any] | None:
+    """Read ``run.json`` of the published run. None when nothing has been published yet."""
+    directory = current_directory(output, spark)
+    return None if directory is None else read_record(directory, spark)
 
 
 def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[str, Any] | None:

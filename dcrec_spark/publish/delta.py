@@ -10,16 +10,9 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.publish.warehouse import (
-    CatalogWarehouse,
-    StagedTables,
-    StoredRun,
-    gather_runs,
-    staged_place,
-)
+from dcrec_spark.publish.warehouse import CatalogWarehouse, StagedTables, StoredRun, gather_runs, staged_place
 
 APPLICATION = "dcrec-spark"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -30,13 +23,6 @@ class DeltaWarehouse(CatalogWarehouse):
 
     kind = "delta"
     format = "delta"
-
-    def prepare(self, table: str, rows: DataFrame) -> None:
-        """Make an empty table where there is none."""
-        if self.exists(table):
-            self.require_same_columns(table, rows)
-        else:
-            rows.limit(0).writeTo(self.table(table)).using("delta").create()
 
     def now(self, table: str) -> str | None:
         """Name the newest version."""
@@ -106,18 +92,15 @@ class DeltaWarehouse(CatalogWarehouse):
                 self._restore(table, max(versions), histories[table][max(versions)])
 
     def _restore(self, table: str, version: int, metadata: str) -> None:
-        """Restore a version as a new one, with that one's metadata."""
         with self._user_metadata(metadata):
             self.spark.sql(f"RESTORE TABLE {self.table(table)} TO VERSION AS OF {version}")
 
     def _tables(self) -> list[str]:
         """Name the tables in the namespace whose history can be read: Delta's own."""
-        names = [str(row["tableName"]) for row in self.spark.sql(f"SHOW TABLES IN {self.namespace}").collect()]
-        return [name for name in names if self._is_delta(name)]
-
-    def _is_delta(self, table: str) -> bool:
-        detail = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.table(table)}").collect()
-        return any(row["col_name"] == "Provider" and row["data_type"] == "delta" for row in detail)
+        details = {
+            name: self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.table(name)}").collect() for name in self.table_names()
+        }
+        return [name for name, rows in details.items() if ("Provider", "delta") in {(r[0], r[1]) for r in rows}]
 
     def _versions(self, table: str) -> dict[int, str]:
         history = self.spark.sql(f"DESCRIBE HISTORY {self.table(table)}").collect()
@@ -129,7 +112,6 @@ class DeltaWarehouse(CatalogWarehouse):
 
     @contextmanager
     def _user_metadata(self, metadata: str) -> Iterator[None]:
-        """Have SQL commands leave ``metadata`` in the table's history."""
         before = self.spark.conf.get(USER_METADATA, None)
         self.spark.conf.set(USER_METADATA, metadata)
         try:

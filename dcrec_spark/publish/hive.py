@@ -25,8 +25,6 @@ HELD = "dcrec.held"
 
 
 class _Run(NamedTuple):
-    """One of the tables that a view can show."""
-
     place: str
     run_id: str
     run_date: str

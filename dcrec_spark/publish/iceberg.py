@@ -26,19 +26,13 @@ class IcebergWarehouse(CatalogWarehouse):
     """Tables of an Iceberg catalog, set up in the session as ``spark.sql.catalog.NAME``."""
 
     kind = "iceberg"
+    format = "iceberg"
 
     def check(self) -> None:
         """Make the database. Its catalog has to be named, for Iceberg's procedures are called there."""
         if "." not in self.namespace:
             raise ConfigError(f"{self.setting}.namespace is {self.namespace!r}; expected catalog.database")
         super().check()
-
-    def prepare(self, table: str, rows: DataFrame) -> None:
-        """Make an empty table where there is none."""
-        if self.exists(table):
-            self.require_same_columns(table, rows)
-        else:
-            rows.limit(0).writeTo(self.table(table)).using("iceberg").create()
 
     def now(self, table: str) -> str | None:
         """Name main's snapshot."""
@@ -96,8 +90,7 @@ class IcebergWarehouse(CatalogWarehouse):
 
     def runs(self) -> list[StoredRun]:
         """List the runs that have a tag, or are main's."""
-        tables = [str(row["tableName"]) for row in self.spark.sql(f"SHOW TABLES IN {self.namespace}").collect()]
-        shown = {table: self.now(table) for table in tables}
+        shown = {table: self.now(table) for table in self.table_names()}
         return gather_runs(
             (row["run_id"], row["run_date"], table, str(row["snapshot_id"]) == now)
             for table, now in shown.items()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dcrec_spark.errors import DataError
-from dcrec_spark.storage.protocol import Entry, Files
+from dcrec_spark.storage.protocol import Files
 
 MANIFEST = "manifest.json"
 RECORD = "run.json"
@@ -56,12 +56,7 @@ def write_manifest(
 
 
 def check_manifest(files: Files, directory: str) -> None:
-    """Compare the files of a run with its manifest. Each is read once.
-
-    Raises
-    ------
-    DataError : names every file that is missing, changed or foreign.
-    """
+    """Compare the files of a run with its manifest. Raises DataError: names each missing, changed or foreign one."""
     expected = _expected(files, directory)
     present = fingerprint_folder(files, directory).sha256
     del present[MANIFEST]
@@ -69,24 +64,14 @@ def check_manifest(files: Files, directory: str) -> None:
 
 
 def check_folder(files: Files, directory: str, folder: str) -> None:
-    """Compare the files of one folder of a run with the run's manifest. Each is read once.
-
-    Raises
-    ------
-    DataError : names every file that is missing, changed or foreign.
-    """
+    """Do as :func:`check_manifest` for one folder of a run."""
     expected = {name: sha256 for name, sha256 in _expected(files, directory).items() if name.startswith(f"{folder}/")}
     present = fingerprint_folder(files, f"{directory}/{folder}").sha256
     _require_equal(directory, expected, {f"{folder}/{name}": sha256 for name, sha256 in present.items()})
 
 
 def check_record(files: Files, directory: str) -> None:
-    """Compare the record of a run with the run's manifest, which every published run has.
-
-    Raises
-    ------
-    DataError : one of the two is damaged, or there is no manifest.
-    """
+    """Compare the record of a run with its manifest. Raises DataError: one of the two is damaged, or missing."""
     expected = _expected(files, directory)[RECORD]
     _require_equal(directory, {RECORD: expected}, {RECORD: files.sha256(f"{directory}/{RECORD}")})
 
@@ -97,12 +82,7 @@ def sealed(content: Mapping[str, object]) -> bytes:
 
 
 def read_sealed(files: Files, path: str) -> dict[str, Any]:
-    """Read what :func:`sealed` made, without its checksum.
-
-    Raises
-    ------
-    DataError : the file is missing, or not as it was written.
-    """
+    """Read what :func:`sealed` made. Raises DataError: the file is missing, or not as it was written."""
     content = read_json(files, path)
     if content.pop(_SEAL, None) != _seal_of(content):
         raise DataError(f"{path} is damaged: its content differs from the checksum in it; restore it from a backup")
@@ -114,12 +94,7 @@ def _seal_of(content: Mapping[str, object]) -> str:
 
 
 def read_json(files: Files, path: str) -> dict[str, Any]:
-    """Read a file of a run that holds a JSON object.
-
-    Raises
-    ------
-    DataError : the file is missing, is a directory, or holds something else.
-    """
+    """Read a file of a run. Raises DataError: it is missing, is a directory, or holds no JSON object."""
     try:
         content = json.loads(files.read(path))
     except (OSError, ValueError) as error:
@@ -130,7 +105,6 @@ def read_json(files: Files, path: str) -> dict[str, Any]:
 
 
 def _expected(files: Files, directory: str) -> dict[str, str]:
-    """SHA-256 of each file of a run by its path inside, as the manifest has them."""
     path = f"{directory}/{MANIFEST}"
     if not files.exists(path):
         raise DataError(
@@ -150,11 +124,11 @@ def _expected(files: Files, directory: str) -> dict[str, str]:
 
 
 def _require_equal(directory: str, expected: Mapping[str, str], present: Mapping[str, str]) -> None:
-    problems = sorted(
-        f"{name} is {_what_happened(expected.get(name), present.get(name))}"
-        for name in expected.keys() | present.keys()
-        if expected.get(name) != present.get(name)
-    )
+    problems = []
+    for name in sorted(expected.keys() | present.keys()):
+        if expected.get(name) != present.get(name):
+            what = "missing" if name not in present else "changed" if name in expected else "not of this run"
+            problems.append(f"{name} is {what}")
     if problems:
         raise DataError(f"{directory} differs from its manifest: {'; '.join(problems)}")
 
@@ -171,16 +145,10 @@ def to_json(content: object) -> bytes:
     return (json.dumps(_plain(content), indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
-def _is_data(entry: Entry) -> bool:
-    """Whether readers look at the file: they skip names that start with _ or a dot, Spark's and Hadoop's own."""
-    return not entry.name.startswith(("_", "."))
-
-
 def _data_files(files: Files, directory: str) -> dict[str, int]:
-    """Bytes by path inside the directory."""
     sizes: dict[str, int] = {}
     for entry in files.list(directory):
-        if not _is_data(entry):
+        if entry.name.startswith(("_", ".")):  # readers skip them: Spark's and Hadoop's own
             continue
         if entry.is_directory:
             inside = _data_files(files, f"{directory}/{entry.name}")
@@ -188,12 +156,6 @@ def _data_files(files: Files, directory: str) -> dict[str, int]:
         else:
             sizes[entry.name] = entry.bytes
     return sizes
-
-
-def _what_happened(expected: str | None, present: str | None) -> str:
-    if present is None:
-        return "missing"
-    return "not of this run" if expected is None else "changed"
 
 
 def _plain(value: object) -> object:

@@ -49,13 +49,7 @@ class ObjectStoreSink(DirectorySink):
     files: Objects
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedRun:
-        """Write each table and folder once to the run's directory. Nothing stays when one of them fails.
-
-        Raises
-        ------
-        ConfigError : the output or a name cannot be used.
-        ConflictError : there is such a run.
-        """
+        """Write to the run's directory. Raises ConfigError: a name can't be used. ConflictError: it exists."""
         require_names(run_id, tables, folders)
         self.check_writable()
         self.remove_leftovers()
@@ -77,13 +71,7 @@ class ObjectStoreSink(DirectorySink):
         return StagedRun(self.files, self.root, run_id, path, base, written, saved, version=version)
 
     def commit(self, staged: StagedRun, record: Record) -> str:
-        """Make the staged tables the current ones. Returns the run's directory as a URI.
-
-        Raises
-        ------
-        ConflictError : another run was published since staging began. Nothing changes.
-        DcrecError : the store went away. Says whether the run may be published.
-        """
+        """Put the pointer. Raises ConflictError: it has moved. DcrecError: the store went away."""
         try:
             self.files.write(f"{staged.path}/{RECORD}", to_json(record))
             write_manifest(self.files, staged.path, staged.run_id, staged.tables, staged.folders)
@@ -109,14 +97,7 @@ class ObjectStoreSink(DirectorySink):
             ) from error
 
     def verify(self, staged: StagedRun) -> None:
-        """Read each published file once and compare its checksum with the manifest's.
-
-        Raises
-        ------
-        DcrecError
-            A file is missing, changed or foreign, and the run withdrawn: readers are back on the run before. Or the
-            store went away. The run stays.
-        """
+        """Compare each file with the manifest, and withdraw a damaged run. It stays where the store went away."""
         try:
             check_manifest(self.files, staged.path)
         except (DataError, FileNotFoundError) as damage:
@@ -147,12 +128,7 @@ class ObjectStoreSink(DirectorySink):
         self.files.delete(staged.path)
 
     def require_unchanged(self, staged: StagedRun) -> None:
-        """Compare the pointer with that of when staging began.
-
-        Raises
-        ------
-        ConflictError : it has moved.
-        """
+        """Compare the pointer with that of when staging began. Raises ConflictError: it has moved."""
         if run_id_in(self.files, self.root) != staged.base:
             raise self._conflict(staged)
 
@@ -162,14 +138,9 @@ class ObjectStoreSink(DirectorySink):
         yield
 
     def restore(self, run_id: str) -> None:
-        """Point readers to an older run, after checking that it is complete.
-
-        Raises
-        ------
-        DataError : there is no such run, or it is damaged.
-        ConflictError : another run was published meanwhile. Nothing has changed.
-        """
-        path, version, before = run_path(self.root, run_id), *self._now()
+        """Point readers to an older run. Raises DataError: it is not complete. ConflictError: another was faster."""
+        path, version = run_path(self.root, run_id), self.files.version(self._pointer)
+        before = run_id_in(self.files, self.root)
         check_manifest(self.files, path)
         try:
             self._point_to(run_id, version)
@@ -184,13 +155,10 @@ class ObjectStoreSink(DirectorySink):
     def run_ids(self) -> list[str]:
         """Name the runs that were published, in the order of their names."""
         current = run_id_in(self.files, self.root)
-        return [run_id for run_id in self._directories() if run_id == current or self._is_published(run_id)]
+        return [run_id for run_id in self.directories() if run_id == current or self._is_published(run_id)]
 
     def prune(self, keep: int) -> list[str]:
-        """Remove all runs but the ``keep`` newest and the current one. Returns which.
-
-        Whoever still reads an old run loses it.
-        """
+        """Remove all runs but the ``keep`` newest and the current one, whoever still reads them. Returns which."""
         current, removed = run_id_in(self.files, self.root), []
         for run_id in self.run_ids()[:-keep]:
             if run_id != current and self._remove(run_id):
@@ -206,10 +174,6 @@ class ObjectStoreSink(DirectorySink):
     @property
     def _pointer(self) -> str:
         return f"{self.root}/{CURRENT}"
-
-    def _now(self) -> tuple[str | None, str | None]:
-        """Version of the pointer, and the run that it names."""
-        return self.files.version(self._pointer), run_id_in(self.files, self.root)
 
     def _point_to(self, run_id: str, version: str | None) -> None:
         self.files.write_over(self._pointer, f"{run_id}\n".encode(), version)
@@ -227,10 +191,6 @@ class ObjectStoreSink(DirectorySink):
 
     def _is_marked(self, directory: str) -> bool:
         return self.files.exists(f"{self.root}/{directory}/{PUBLISHED}")
-
-    def _directories(self) -> list[str]:
-        names = [entry.name for entry in self.files.list(self.root) if entry.is_directory]
-        return [name.removeprefix(RUN_PREFIX) for name in names if name.startswith(RUN_PREFIX)]
 
     def _remove(self, run_id: str) -> bool:
         """Remove an old run, unless somebody has gone back to it just now."""
@@ -254,13 +214,6 @@ Output: TypeAlias = ParquetSink | ObjectStoreSink
 
 
 def open_output(output: str, spark: SparkSession | None = None) -> Output:
-    """Open a directory to publish to, which need not exist, on the local file system, HDFS or S3.
-
-    spark : needed for other paths than local ones.
-
-    Raises
-    ------
-    ConfigError : ``output`` names no such place. The error names output.path.
-    """
+    """Open a directory on a file system, HDFS or S3, which need not exist. Raises ConfigError: names output.path."""
     files, root = open_files(output, spark)
     return ObjectStoreSink(files, root, output) if isinstance(files, ObjectFiles) else ParquetSink(files, root, output)

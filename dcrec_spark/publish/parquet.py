@@ -30,7 +30,16 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
-from dcrec_spark.publish.current import CURRENT, RUN_ID, TABLE_NAME, read_run_id, require_name, run_id_in, run_path
+from dcrec_spark.publish.current import (
+    CURRENT,
+    RUN_ID,
+    RUN_PREFIX,
+    TABLE_NAME,
+    read_run_id,
+    require_name,
+    run_id_in,
+    run_path,
+)
 from dcrec_spark.publish.manifest import (
     RECORD,
     FolderFiles,
@@ -45,8 +54,7 @@ from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.hadoop import ObjectFiles
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Files
-from dcrec_spark.storage.staging import leased, remove_stale, require_writable
-from dcrec_spark.storage.tables import write_table
+from dcrec_spark.storage.staging import leased, remove_stale, require_writable, write_table
 
 COMMITTING = ".committing"
 LOCK = ".lock"
@@ -69,7 +77,7 @@ class StagedRun:
     run_id: str
     path: str
     base: str | None
-    tables: Mapping[str, TableFiles]
+    tables: dict[str, TableFiles]
     folders: Mapping[str, FolderFiles] = field(default_factory=dict)
     lease: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
     version: str | None = None
@@ -81,23 +89,25 @@ class StagedRun:
 
 @dataclass(frozen=True)
 class DirectorySink:
-    """The part of a sink that file systems and object stores share.
-
-    root : absolute path of the output, without its scheme or its bucket. given : the output as the user wrote it.
-    """
+    """The part of a sink that all stores share. root : path without scheme or bucket. given : as the user wrote it."""
 
     files: Any
     root: str
     given: str
 
     def check_writable(self) -> None:
-        """Refuse an output that this user could not publish to. Leaves nothing behind.
-
-        Raises
-        ------
-        ConfigError : names output.path.
-        """
+        """Refuse an output that this user could not publish to. Raises ConfigError: names output.path."""
         require_writable(self.files, self.root, self.given, SETTING)
+
+    def directories(self) -> list[str]:
+        """Name the runs that have a directory, in the order of their names."""
+        names = [entry.name for entry in self.files.list(self.root) if entry.is_directory]
+        return [name.removeprefix(RUN_PREFIX) for name in names if name.startswith(RUN_PREFIX)]
+
+    def add(self, staged: StagedRun, tables: Mapping[str, DataFrame]) -> None:
+        """Stage more tables."""
+        require_names(staged.run_id, tables, {})
+        staged.tables.update(write_parts(self.files, staged.path, tables, {})[0])
 
     def damage_error(self, staged: StagedRun, damage: Exception) -> DcrecError:
         """Return the error that explains why a run was withdrawn."""
@@ -113,25 +123,14 @@ class ParquetSink(DirectorySink):
 
     @classmethod
     def open(cls, output: str, spark: SparkSession | None = None) -> "ParquetSink":
-        """Sink for a directory on the local file system or on HDFS, which need not exist.
-
-        Raises
-        ------
-        ConfigError : ``output`` names no such place. The error names output.path.
-        """
+        """Sink for a directory on a file system, which need not exist. Raises ConfigError: names output.path."""
         files, root = open_files(output, spark)
         if isinstance(files, ObjectFiles):
             raise ConfigError(f"{SETTING} is {output!r}, an object store; expected a file system, which can rename")
         return cls(files, root, output)
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedRun:
-        """Write each table and folder once into a staging directory. Nothing stays when one of them fails.
-
-        Raises
-        ------
-        ConfigError : the output or a name cannot be used.
-        DataError : a table was written where the driver can't see it.
-        """
+        """Write to a staging directory. Raises ConfigError: a name can't be used. DataError: rows are not seen."""
         require_names(run_id, tables, folders)
         files, root = self.files, self.root
         self.check_writable()
@@ -148,12 +147,7 @@ class ParquetSink(DirectorySink):
             return StagedRun(files, root, run_id, path, base, written, saved, lease.pop_all())
 
     def commit(self, staged: StagedRun, record: Record) -> str:
-        """Make the staged tables the current ones. Returns the run's directory as a URI.
-
-        Raises
-        ------
-        ConflictError : another run was published since staging began, or this run_id was. Nothing changes.
-        """
+        """Rename, then put the pointer. Raises ConflictError: another run was published meanwhile, or this run_id."""
         files, root = self.files, self.root
         files.write(f"{staged.path}/{RECORD}", to_json(record))
         write_manifest(files, staged.path, staged.run_id, staged.tables, staged.folders)
@@ -170,12 +164,7 @@ class ParquetSink(DirectorySink):
         return files.uri(run_path(root, staged.run_id))
 
     def verify(self, staged: StagedRun) -> None:
-        """Read each published file once and compare its checksum with the manifest's.
-
-        Raises
-        ------
-        DcrecError : a file is missing, changed or foreign. The run is withdrawn: readers are back on the run before.
-        """
+        """Compare each published file with the manifest. Raises DcrecError: one differs, and the run is withdrawn."""
         try:
             check_manifest(self.files, run_path(self.root, staged.run_id))
         except (DataError, OSError) as damage:
@@ -188,12 +177,7 @@ class ParquetSink(DirectorySink):
         staged.lease.close()
 
     def restore(self, run_id: str) -> None:
-        """Point readers to an older run, after checking that it is complete.
-
-        Raises
-        ------
-        DataError : there is no such run, or it is damaged.
-        """
+        """Point readers to an older run. Raises DataError: there is no such run, or it is damaged."""
         require_name("run_id", run_id, RUN_ID)
         files, root = self.files, self.root
         check_manifest(files, run_path(root, run_id))
@@ -213,14 +197,10 @@ class ParquetSink(DirectorySink):
 
     def run_ids(self) -> list[str]:
         """Name the runs that the directory holds, in the order of their names."""
-        names = [entry.name for entry in self.files.list(self.root) if entry.is_directory]
-        return [name.removeprefix("run_id=") for name in names if name.startswith("run_id=")]
+        return self.directories()
 
     def prune(self, keep: int) -> list[str]:
-        """Remove all runs but the ``keep`` newest and the current one. Returns which.
-
-        Each goes in one step from where readers look. Whoever still reads an old run loses it.
-        """
+        """Remove all runs but the ``keep`` newest and the current one, each in one step from where readers look."""
         files, root = self.files, self.root
         with files.lock(f"{root}/{LOCK}"):
             _undo_interrupted_commit(files, root)
@@ -247,12 +227,7 @@ class ParquetSink(DirectorySink):
             _undo_interrupted_commit(files, root)
 
     def require_unchanged(self, staged: StagedRun) -> None:
-        """Compare the pointer with that of when staging began.
-
-        Raises
-        ------
-        ConflictError : it has moved, or the run_id is taken.
-        """
+        """Compare the pointer with that of before staging. Raises ConflictError: it moved, or the run_id is taken."""
         now = run_id_in(self.files, self.root)
         if now != staged.base:
             raise ConflictError(
@@ -279,23 +254,13 @@ def record_aside(
 
 
 def verify(run_directory: str, spark: SparkSession | None = None) -> None:
-    """Compare a published run with its manifest, at any later time.
-
-    Raises
-    ------
-    DataError : names every file that is missing, changed or foreign.
-    """
+    """Compare a published run with its manifest, at any later time. Raises DataError: names each file that differs."""
     files, path = open_files(run_directory, spark, setting="run directory")
     check_manifest(files, path)
 
 
 def require_names(run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> None:
-    """Refuse names that could lead out of the output.
-
-    Raises
-    ------
-    ConfigError : names the name.
-    """
+    """Refuse names that could lead out of the output. Raises ConfigError: names the name."""
     require_name("run_id", run_id, RUN_ID)
     for name in (*tables, *folders):
         require_name("table", name, TABLE_NAME)
@@ -305,18 +270,14 @@ def write_parts(
     files: Files, path: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]
 ) -> tuple[dict[str, TableFiles], dict[str, FolderFiles]]:
     """Write tables and folders below a path, and take their checksums."""
-    written = {name: _write_table(files, f"{path}/{name}", table) for name, table in tables.items()}
-    saved = {name: _write_folder(files, f"{path}/{name}", save) for name, save in folders.items()}
+    written, saved = {}, {}
+    for name, table in tables.items():
+        rows = write_table(files, f"{path}/{name}", table, SETTING)
+        written[name] = fingerprint(files, f"{path}/{name}", rows)
+    for name, save in folders.items():
+        save(files.uri(f"{path}/{name}"))
+        saved[name] = fingerprint_folder(files, f"{path}/{name}")
     return written, saved
-
-
-def _write_table(files: Files, path: str, table: DataFrame) -> TableFiles:
-    return fingerprint(files, path, write_table(files, path, table, SETTING))
-
-
-def _write_folder(files: Files, path: str, save: Save) -> FolderFiles:
-    save(files.uri(path))
-    return fingerprint_folder(files, path)
 
 
 def _undo_interrupted_commit(files: Directories, root: str) -> None:

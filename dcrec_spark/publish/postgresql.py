@@ -21,28 +21,16 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecError, require_extra
 from dcrec_spark.publish.manifest import to_json
 from dcrec_spark.publish.protocol import Record, Save
-from dcrec_spark.publish.server import Server
 from dcrec_spark.publish.warehouse import IDENTIFIER, StagedTables, StoredRun, Warehouse, first_line, staged_place
 
 require_extra("warehouse")
@@ -50,18 +38,18 @@ require_extra("warehouse")
 import psycopg
 from psycopg import sql
 
-from dcrec_spark.publish.postgresql_session import PAUSE_SECONDS, Session
+from dcrec_spark.publish.server import PAUSE_SECONDS, Server, Session
 from dcrec_spark.spark.failures import message_of
 
 _TYPES: dict[type[DataType], str] = {
-    StringType: "text",
-    LongType: "bigint",
-    IntegerType: "integer",
-    DoubleType: "double precision",
-    BooleanType: "boolean",
-    DateType: "date",
-    TimestampType: "timestamptz",
-    FloatType: "real",
+    T.StringType: "text",
+    T.LongType: "bigint",
+    T.IntegerType: "integer",
+    T.DoubleType: "double precision",
+    T.BooleanType: "boolean",
+    T.DateType: "date",
+    T.TimestampType: "timestamptz",
+    T.FloatType: "real",
     MapType: "json",
 }
 # What the lists and factors are looked up by; unique, too.
@@ -124,8 +112,8 @@ class PostgresqlWarehouse(Warehouse):
                 registry = f'"{self.namespace}"."dcrec_current"'
                 if connection.execute("select to_regclass(%s) is null", [registry]).fetchone() == (True,):
                     self.session.keep_publishers_out(connection)
-                    connection.execute(self._sql("create schema if not exists {schema}"))
-                    connection.execute(self._sql(_REGISTRY))
+                    self._run(connection, "create schema if not exists {schema}")
+                    self._run(connection, _REGISTRY)
                 elif connection.execute("select has_schema_privilege(%s, 'create')", [self.namespace]).fetchone() != (
                     True,
                 ):
@@ -153,7 +141,7 @@ class PostgresqlWarehouse(Warehouse):
     def now(self, table: str) -> str | None:
         """Name the token that the view shows."""
         query = "select token from {schema}.dcrec_current where table_name = %s"
-        row = self.session.connection().execute(self._sql(query), [table]).fetchone()
+        row = self._run(self.session.connection(), query, table).fetchone()
         return None if row is None else str(row[0])
 
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
@@ -167,22 +155,19 @@ class PostgresqlWarehouse(Warehouse):
         )
         with self.session.transaction() as connection:
             self.session.hold(connection, staged.token)
-            connection.execute(
-                self._sql(
-                    "insert into {schema}.dcrec_runs (token, run_id, run_date, tables) values (%s, %s, %s, array[%s]) "
-                    "on conflict (token) do update set tables = dcrec_runs.tables || excluded.tables"
-                ),
-                [staged.token, staged.run_id, self.run_date, table],
+            query = (
+                "insert into {schema}.dcrec_runs (token, run_id, run_date, tables) values (%s, %s, %s, array[%s]) "
+                "on conflict (token) do update set tables = dcrec_runs.tables || excluded.tables"
             )
-            connection.execute(self._sql("create table {schema}.{place} ({columns})", place=place, columns=columns))
+            self._run(connection, query, staged.token, staged.run_id, self.run_date, table)
+            self._run(connection, "create table {schema}.{place} ({columns})", place=place, columns=columns)
         self._load(place, rows)
         try:
             with self.session.transaction() as connection:
                 if table in _KEYS:
                     keys = sql.SQL(", ").join(map(sql.Identifier, _KEYS[table]))
-                    index = self._sql("create unique index on {schema}.{place} ({keys})", place=place, keys=keys)
-                    connection.execute(index)
-                connection.execute(self._sql("analyze {schema}.{place}", place=place))
+                    self._run(connection, "create unique index on {schema}.{place} ({keys})", place=place, keys=keys)
+                self._run(connection, "analyze {schema}.{place}", place=place)
         except psycopg.errors.UniqueViolation as error:
             raise AuditError(f"{self.setting}: {table}: {error.diag.message_detail or first_line(error)}") from error
         return staged.token
@@ -220,10 +205,8 @@ class PostgresqlWarehouse(Warehouse):
     def commit(self, staged: StagedTables, record: Record) -> str:
         """Swap all views and record the publication in one transaction.
 
-        Raises
-        ------
-        ConflictError
-            Another run was shown since staging began, or readers or publishers kept their locks for too long.
+        Raises ConflictError: another run was shown since staging began, or readers or publishers kept their locks for
+        too long.
         """
         return self.session.through_restarts(lambda: self._commit(staged, record))
 
@@ -232,21 +215,17 @@ class PostgresqlWarehouse(Warehouse):
             self.require_unchanged(staged)
             self._require_staged(connection, staged)
             # A run_id that is published again replaces itself.
-            connection.execute(
-                self._sql("update {schema}.dcrec_runs set published_at = null where run_id = %s and token <> %s"),
-                [staged.run_id, staged.token],
-            )
-            connection.execute(
-                self._sql("update {schema}.dcrec_runs set published_at = now(), record = %s::jsonb where token = %s"),
-                [to_json(record).decode(), staged.token],
-            )
+            query = "update {schema}.dcrec_runs set published_at = null where run_id = %s and token <> %s"
+            self._run(connection, query, staged.run_id, staged.token)
+            query = "update {schema}.dcrec_runs set published_at = now(), record = %s::jsonb where token = %s"
+            self._run(connection, query, to_json(record).decode(), staged.token)
             self._show(connection, dict(staged.places))
         return ", ".join(f"{self.namespace}.{table}" for table in staged.places)
 
     def _require_staged(self, connection: psycopg.Connection, staged: StagedTables) -> None:
         """Refuse what another publisher has removed as left over, while the server was away and nobody held it."""
-        query = self._sql("select 1 from {schema}.dcrec_runs where token = %s")
-        if connection.execute(query, [staged.token]).fetchone() is None:
+        query = "select 1 from {schema}.dcrec_runs where token = %s"
+        if self._run(connection, query, staged.token).fetchone() is None:
             raise self.conflict(staged.run_id, "another publisher removed what was staged while the server was away")
 
     def show(self, staged: StagedTables, table: str) -> str:
@@ -268,20 +247,18 @@ class PostgresqlWarehouse(Warehouse):
         with self._swap(staged.run_id) as connection:
             ours = [table for table in staged.places if self.is_shown(staged, table)]
             self._show(connection, {table: staged.base[table] for table in ours})
-            query = "update {schema}.dcrec_runs set published_at = null where token = %s"
-            connection.execute(self._sql(query), [staged.token])
+            self._run(connection, "update {schema}.dcrec_runs set published_at = null where token = %s", staged.token)
 
     def _show(self, connection: psycopg.Connection, tokens: Mapping[str, str | None]) -> None:
         for table, token in sorted(tokens.items()):
             if token is None:
-                connection.execute(self._sql("drop view if exists {schema}.{place}", place=table))
-                connection.execute(self._sql("delete from {schema}.dcrec_current where table_name = %s"), [table])
+                self._run(connection, "drop view if exists {schema}.{place}", place=table)
+                self._run(connection, "delete from {schema}.dcrec_current where table_name = %s", table)
                 continue
             rows = self._sql("{schema}.{place}", place=staged_place(table, token))
             try:
-                connection.execute(
-                    self._sql("create or replace view {schema}.{place} as select * from {rows}", place=table, rows=rows)
-                )
+                query = "create or replace view {schema}.{place} as select * from {rows}"
+                self._run(connection, query, place=table, rows=rows)
             except (psycopg.errors.InvalidTableDefinition, psycopg.errors.WrongObjectType) as error:
                 raise ConfigError(
                     f"{self.setting}: {self.namespace}.{table} is not a view with the columns of this run "
@@ -291,7 +268,7 @@ class PostgresqlWarehouse(Warehouse):
                 "insert into {schema}.dcrec_current values (%s, %s) "
                 "on conflict (table_name) do update set token = excluded.token"
             )
-            connection.execute(self._sql(query), [table, token])
+            self._run(connection, query, table, token)
 
     def differing(self, staged: StagedTables) -> list[str]:
         """Count what the views show. Their tables were compared when they were staged, and never change."""
@@ -300,7 +277,7 @@ class PostgresqlWarehouse(Warehouse):
     def _differing(self, staged: StagedTables) -> list[str]:
         differing = []
         for table, content in staged.contents.items():
-            row = self.session.connection().execute(self._sql("select count(*) from {schema}.{p}", p=table)).fetchone()
+            row = self._run(self.session.connection(), "select count(*) from {schema}.{p}", p=table).fetchone()
             if row != (content.rows,) or self.now(table) != staged.token:
                 differing.append(table)
         return differing
@@ -325,7 +302,7 @@ class PostgresqlWarehouse(Warehouse):
         held = self.session.forget(staged.token)
         with self.session.transaction() as connection:
             query = "select published_at is null from {schema}.dcrec_runs where token = %s"
-            if connection.execute(self._sql(query), [staged.token]).fetchone() == (True,):
+            if self._run(connection, query, staged.token).fetchone() == (True,):
                 self._forget(connection, staged.token)
             if held:
                 self.session.release(connection, staged.token)
@@ -341,7 +318,7 @@ class PostgresqlWarehouse(Warehouse):
                 where token not in (select token from {schema}.dcrec_current)
                 and token not in (select token from {schema}.dcrec_runs where published_at is not null
                                   order by published_at desc limit %s)"""
-            for token, unpublished in connection.execute(self._sql(query), [self.keep]).fetchall():
+            for token, unpublished in self._run(connection, query, self.keep).fetchall():
                 if unpublished and self.session.has_holder(connection, token):
                     continue
                 try:
@@ -353,9 +330,9 @@ class PostgresqlWarehouse(Warehouse):
 
     def _forget(self, connection: psycopg.Connection, token: str) -> None:
         query = "delete from {schema}.dcrec_runs where token = %s returning tables"
-        row = connection.execute(self._sql(query), [token]).fetchone()
+        row = self._run(connection, query, token).fetchone()
         for table in row[0] if row else ():
-            connection.execute(self._sql("drop table if exists {schema}.{place}", place=staged_place(table, token)))
+            self._run(connection, "drop table if exists {schema}.{place}", place=staged_place(table, token))
 
     def runs(self) -> list[StoredRun]:
         """List the published runs."""
@@ -363,14 +340,14 @@ class PostgresqlWarehouse(Warehouse):
             select r.run_id, r.run_date::text, r.tables,
                    array(select table_name from {schema}.dcrec_current c where c.token = r.token order by 1)
             from {schema}.dcrec_runs r where published_at is not null order by published_at desc"""
-        rows = self.session.connection().execute(self._sql(query)).fetchall()
+        rows = self._run(self.session.connection(), query).fetchall()
         return [StoredRun(run_id, day, tuple(tables), tuple(current)) for run_id, day, tables, current in rows]
 
     def restore(self, run_id: str) -> None:
         """Show all tables of an older run, in one transaction."""
         query = "select token, tables from {schema}.dcrec_runs where run_id = %s and published_at is not null"
         with self._swap(run_id) as connection:
-            row = connection.execute(self._sql(query), [run_id]).fetchone()
+            row = self._run(connection, query, run_id).fetchone()
             if row is None:
                 raise self.unknown_run(run_id)
             self._show(connection, dict.fromkeys(row[1], row[0]))
@@ -401,9 +378,8 @@ class PostgresqlWarehouse(Warehouse):
                     select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
                     where n.nspname = %s and c.relkind = 'v'
                     and c.relname in (select table_name from {schema}.dcrec_current) order by 1"""
-                views = connection.execute(self._sql(query), [self.namespace]).fetchall()
-                for (view,) in views:
-                    connection.execute(self._sql("lock table {schema}.{place} in access exclusive mode", place=view))
+                for (view,) in self._run(connection, query, self.namespace).fetchall():
+                    self._run(connection, "lock table {schema}.{place} in access exclusive mode", place=view)
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             return False
         return True
@@ -416,8 +392,13 @@ class PostgresqlWarehouse(Warehouse):
     def _dotted(self, place: str) -> str:
         return f'"{self.namespace}"."{place}"'
 
+    def _run(
+        self, connection: psycopg.Connection, text: str, *values: object, **parts: str | sql.Composable
+    ) -> psycopg.Cursor[Any]:
+        """Execute a statement, with names filled in and quoted."""
+        return connection.execute(self._sql(text, **parts), values or None)
+
     def _sql(self, text: str, **parts: str | sql.Composable) -> sql.Composed:
-        """Fill in names, quoted."""
         named = {name: sql.Identifier(part) if isinstance(part, str) else part for name, part in parts.items()}
         return sql.SQL(text).format(schema=sql.Identifier(self.namespace), **named)
 

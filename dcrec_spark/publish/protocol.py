@@ -37,28 +37,13 @@ class Sink(Protocol[Staged]):
     """A place to publish to. ``Staged`` is the sink's type for what is written and not published."""
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> Staged:
-        """Write all tables and folders where no reader looks. Leave nothing when one of them fails.
-
-        Raises
-        ------
-        ConfigError : the place or a name cannot be used.
-        """
+        """Write where no reader looks, and leave nothing on failure. Raises ConfigError: the place is unusable."""
 
     def commit(self, staged: Staged, record: Record) -> str:
-        """Make what is staged current in one step. Returns where it is, for people.
-
-        Raises
-        ------
-        ConflictError : another run was committed since staging began. Nothing has changed.
-        """
+        """Make what is staged current. Returns where it is. Raises ConflictError: another run was faster."""
 
     def verify(self, staged: Staged) -> None:
-        """Compare what readers find with what was written. On a difference bring the run before back.
-
-        Raises
-        ------
-        DcrecError : something differs. The run is withdrawn.
-        """
+        """Compare what readers find with what was written. Raises DcrecError: it differs. The run before is back."""
 
     def discard(self, staged: Staged) -> None:
         """Remove what is staged. Fine when it is gone or committed."""
@@ -74,23 +59,14 @@ def publish(
 ) -> str:
     """Stage, audit, commit, verify. Whatever fails, readers have all of the old tables.
 
-    Parameters
-    ----------
     sink : where to publish.
     run_id : name of the run. A published one is never used again.
     tables : by name.
     record : makes the record of the run, when the tables are staged and audited.
     audit : raises AuditError to refuse the staged tables.
     folders : what else appears with the tables, such as a model, by name.
-
-    Returns
-    -------
-    str
-        Where the run is, for people.
-
-    Raises
-    ------
-    ConfigError, AuditError, ConflictError, DcrecError : as the steps above say.
+    Returns where the run is, for people.
+    Raises ConfigError, AuditError, ConflictError, DcrecError: as the steps above say.
     """
     staged = sink.stage(run_id, tables, folders or {})
     try:

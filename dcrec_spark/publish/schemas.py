@@ -7,39 +7,26 @@ from collections.abc import Iterable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T
+from pyspark.sql.types import DataType, StructField, StructType
 
 from dcrec_spark.errors import DcrecError
 
 _TYPES: dict[str, DataType] = {
-    "int": IntegerType(),
-    "long": LongType(),
-    "float": FloatType(),
-    "double": DoubleType(),
-    "bool": BooleanType(),
-    "text": StringType(),
-    "date": DateType(),
-    "time": TimestampType(),
-    "floats": ArrayType(FloatType(), containsNull=False),
-    "doubles": ArrayType(DoubleType(), containsNull=False),
-    "texts": ArrayType(StringType(), containsNull=False),
-    "counts": MapType(StringType(), LongType(), valueContainsNull=False),
-    "numbers": MapType(StringType(), DoubleType(), valueContainsNull=False),
-    "names": MapType(StringType(), StringType(), valueContainsNull=False),
+    "int": T.IntegerType(),
+    "long": T.LongType(),
+    "float": T.FloatType(),
+    "double": T.DoubleType(),
+    "bool": T.BooleanType(),
+    "text": T.StringType(),
+    "date": T.DateType(),
+    "time": T.TimestampType(),
+    "floats": T.ArrayType(T.FloatType(), containsNull=False),
+    "doubles": T.ArrayType(T.DoubleType(), containsNull=False),
+    "texts": T.ArrayType(T.StringType(), containsNull=False),
+    "counts": T.MapType(T.StringType(), T.LongType(), valueContainsNull=False),
+    "numbers": T.MapType(T.StringType(), T.DoubleType(), valueContainsNull=False),
+    "names": T.MapType(T.StringType(), T.StringType(), valueContainsNull=False),
 }
 _OF_RUN = ", model_version text, run_id text, run_date date"
 
@@ -74,10 +61,7 @@ def fallback(item_type: DataType) -> StructType:
 
 
 def similar_items(item_type: DataType) -> StructType:
-    """Items most alike, by their preference factors: one row per item and rank (from 1), unique on both.
-
-    ``measure`` says what ``similarity`` is: cosine or inner_product.
-    """
+    """Items most alike by preference factors: unique on item and rank (from 1). measure : cosine or inner_product."""
     columns = "item_id item, rank int, similar_item_id item, similarity double, measure text"
     return _table(columns + _OF_RUN, item=item_type)
 
@@ -116,10 +100,7 @@ def vectors(id_type: DataType) -> StructType:
 
 
 def user_factors(id_type: DataType) -> StructType:
-    """Factors of users, one row each. ``gamma`` weighs the confounder. A classical fit has null for the exposure.
-
-    ``bias`` is null where the model has none.
-    """
+    """Factors of users, one row each. ``gamma`` weighs the confounder. Null: what the model does not have."""
     return _factors("gamma double, ", id_type)
 
 
@@ -153,12 +134,7 @@ RUNS = _table(
 
 
 def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
-    """Check a frame's columns by name and by type, and put them in the order of the schema.
-
-    Raises
-    ------
-    DcrecError : a column is missing, is unexpected, or has another type. Nothing is cast silently.
-    """
+    """Put columns in the order of the schema. Raises DcrecError: one is missing, unexpected, or of another type."""
     types = {field.name: field.dataType for field in frame.schema}
     missing = [field.name for field in schema if field.name not in types]
     unexpected = [name for name in types if name not in schema.fieldNames()]
@@ -176,8 +152,5 @@ def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
 
 
 def metric_table(spark: SparkSession, run_id: str, rows: Iterable[Sequence[object]]) -> DataFrame:
-    """Make the published table ``metrics``.
-
-    rows : model, split, metric, value, ci_low, ci_high, n, as ``Metrics.rows`` gives them.
-    """
+    """Make the published table ``metrics`` of rows as ``Metrics.rows`` gives them."""
     return spark.createDataFrame([(run_id, *row) for row in rows], METRICS)

@@ -1,8 +1,8 @@
 """One run published to several places: the directory of the run, and any number of warehouses.
 
-The tables are computed once, into the directory's staging. The warehouses are written from there. All of it is staged
-and audited before the first place changes. Then the warehouses are committed one after the other, and the directory,
-whose record says what each of them has published, last: a run is published when it is there.
+The tables are computed once, into the directory's staging, and audited there. The warehouses are written from there.
+All of it is staged before the first place changes. Then the warehouses are committed one after the other, and the
+directory, whose record says what each of them has published, last: a run is published when it is there.
 
 One lock below the output is held from the first commit to the last, so of publishers to one output one wins
 everywhere. On an object store, which has no lock, the pointer decides at the end, and who is late puts back what he has
@@ -11,7 +11,7 @@ two runs. The same command, or ``dcrec rollback``, brings them together again, a
 replaces what it finds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -23,6 +23,8 @@ from dcrec_spark.publish.object_store import Output
 from dcrec_spark.publish.parquet import StagedRun
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.publish.warehouse import StagedTables, Warehouse, content_of
+
+Audit = Callable[[StagedRun], Mapping[str, DataFrame]]
 
 
 @dataclass(frozen=True)
@@ -37,22 +39,21 @@ class StagedEverywhere:
 class Several:
     """Sink of the protocol that publishes to several.
 
-    spark : session of the tables. directory : where the record goes. warehouses : further places.
+    spark : session of the tables. directory : where the record goes. warehouses : further places. audit : refuses the
+    tables that are staged in the directory, and returns more tables, which tell what it found.
     """
 
     spark: SparkSession
     directory: Output
     warehouses: Sequence[Warehouse] = ()
+    audit: Audit | None = None
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedEverywhere:
-        """Write everywhere, and compare what the warehouses hold with what the directory holds.
-
-        Raises
-        ------
-        AuditError : a warehouse holds something else than was sent.
-        """
+        """Write to the directory, audit it, write to the warehouses. Raises AuditError: refused, or one differs."""
         staged = StagedEverywhere(self.directory.stage(run_id, tables, folders))
         try:
+            if self.audit is not None:
+                self.directory.add(staged.directory, self.audit(staged.directory))
             self._stage_warehouses(run_id, staged)
         except BaseException:
             self.discard(staged)
@@ -78,12 +79,7 @@ class Several:
                 )
 
     def commit(self, staged: StagedEverywhere, record: Record) -> str:
-        """Commit the warehouses, then the directory. Returns where that is.
-
-        Raises
-        ------
-        ConflictError : another run was published to one of the places since staging began. Every place is as it was.
-        """
+        """Commit the warehouses, then the directory. Raises ConflictError: one has moved, and all are as they were."""
         if not self.warehouses:
             return self.directory.commit(staged.directory, {**record, "warehouses": {}})
         done: list[Warehouse] = []
@@ -109,12 +105,7 @@ class Several:
                 raise
 
     def verify(self, staged: StagedEverywhere) -> None:
-        """Verify each place. When one of them is damaged, all are brought back to the run before.
-
-        Raises
-        ------
-        DcrecError : says where, and what differs.
-        """
+        """Verify each place. Raises DcrecError: one is damaged, and all are back on the run before."""
         try:
             for warehouse in self.warehouses:
                 warehouse.verify(staged.warehouses[warehouse.kind])
@@ -147,7 +138,6 @@ class Several:
             return False
 
     def _undo(self, staged: StagedEverywhere, warehouses: Sequence[Warehouse]) -> None:
-        """Put each warehouse back, whatever happens to the others."""
         with ExitStack() as cleanup:
             for warehouse in warehouses:
                 there = staged.warehouses[warehouse.kind]

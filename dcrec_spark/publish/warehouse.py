@@ -112,12 +112,7 @@ class Warehouse(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Refuse a warehouse that could not be published to, before anything is computed.
-
-        Raises
-        ------
-        ConfigError : names the setting.
-        """
+        """Refuse a warehouse that could not be published to. Raises ConfigError: names the setting."""
 
     @abstractmethod
     def prepare(self, table: str, rows: DataFrame) -> None:
@@ -137,10 +132,7 @@ class Warehouse(ABC):
 
     @abstractmethod
     def show(self, staged: StagedTables, table: str) -> str:
-        """Make what was written the table that readers find, in one step. Returns the place that they read now.
-
-        Showing what is shown already changes nothing.
-        """
+        """Show what was written to readers, in one step, once or again. Returns the place that they read now."""
 
     @abstractmethod
     def put_back(self, table: str, place: str | None) -> None:
@@ -160,12 +152,7 @@ class Warehouse(ABC):
 
     @abstractmethod
     def restore(self, run_id: str) -> None:
-        """Show the tables of an older run again.
-
-        Raises
-        ------
-        DataError : the warehouse does not hold that run.
-        """
+        """Show the tables of an older run again. Raises DataError: the warehouse does not hold that run."""
 
     @abstractmethod
     def prune(self, table: str) -> None:
@@ -182,12 +169,7 @@ class Warehouse(ABC):
     # ---- the steps of the protocol
 
     def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedTables:
-        """Write all tables where no reader looks, and read back what is there. Nothing stays when one fails.
-
-        Raises
-        ------
-        ConfigError : a name cannot be used, or there are folders, which a warehouse holds none of.
-        """
+        """Write all tables, and read back what is there. Raises ConfigError: a name is unusable, or a folder there."""
         require_name("run_id", run_id, RUN_ID)
         for name in tables:
             require_name("table", name, TABLE_NAME)
@@ -207,12 +189,7 @@ class Warehouse(ABC):
         return staged
 
     def commit(self, staged: StagedTables, record: Record) -> str:
-        """Show table after table. When one fails, those before it are put back.
-
-        Raises
-        ------
-        ConflictError : another run was shown since staging began. Nothing has changed.
-        """
+        """Show table after table, all or none. Raises ConflictError: another run was shown since staging began."""
         self.require_unchanged(staged)
         try:
             return ", ".join([self.show(staged, table) for table in staged.places])
@@ -221,12 +198,7 @@ class Warehouse(ABC):
             raise
 
     def verify(self, staged: StagedTables) -> None:
-        """Read what readers find now, and compare it with what was staged.
-
-        Raises
-        ------
-        DcrecError : something differs. Readers are back on the tables of before.
-        """
+        """Compare what readers find with what was staged. Raises DcrecError: it differs, and old tables are back."""
         differing = self.differing(staged)
         if differing:
             self.undo(staged)
@@ -251,12 +223,7 @@ class Warehouse(ABC):
                 self.put_back(table, staged.base[table])
 
     def require_unchanged(self, staged: StagedTables) -> None:
-        """Compare what readers find with what they found when staging began.
-
-        Raises
-        ------
-        ConflictError : they find something else.
-        """
+        """Compare with what readers found when staging began. Raises ConflictError: they find something else."""
         moved = [
             table
             for table, before in staged.base.items()
@@ -276,10 +243,7 @@ class Warehouse(ABC):
 
 
 class CatalogWarehouse(Warehouse):
-    """A warehouse among the catalogs of a Spark session.
-
-    namespace : ``catalog.database`` or ``database``. format : of the tables that hold what is staged.
-    """
+    """A warehouse among the catalogs of a Spark session. namespace : ``catalog.database`` or ``database``."""
 
     format: str
 
@@ -306,6 +270,13 @@ class CatalogWarehouse(Warehouse):
     def close(self) -> None:
         """Nothing: the session is its maker's to stop."""
 
+    def prepare(self, table: str, rows: DataFrame) -> None:
+        """Make an empty table where there is none."""
+        if self.exists(table):
+            self.require_same_columns(table, rows)
+        else:
+            rows.limit(0).writeTo(self.table(table)).using(self.format).create()
+
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
         """Write to a new table."""
         place = staged_place(table, staged.token)
@@ -329,11 +300,15 @@ class CatalogWarehouse(Warehouse):
         self.spark.catalog.refreshTable(self.table(table))
         return self.spark.table(self.table(table))
 
+    def table_names(self, pattern: str = "*") -> list[str]:
+        """Name the tables of the database."""
+        found = self.spark.sql(f"SHOW TABLES IN {quoted(self.namespace)} LIKE '{pattern}'").collect()
+        return [str(row["tableName"]) for row in found]
+
     def places_of(self, table: str) -> list[str]:
         """Name the tables that hold rows of attempts to publish a table."""
-        found = self.spark.sql(f"SHOW TABLES IN {quoted(self.namespace)} LIKE '{table}{APART}*'").collect()
-        names = [str(row["tableName"]) for row in found]
-        return [name for name in names if TOKEN.fullmatch(name.removeprefix(f"{table}{APART}"))]
+        places = self.table_names(f"{table}{APART}*")
+        return [place for place in places if TOKEN.fullmatch(place.removeprefix(f"{table}{APART}"))]
 
     def drop_abandoned(self, table: str, stay: set[str | None]) -> None:
         """Drop the tables of attempts whose publisher died, but for those that ``stay``."""
@@ -342,12 +317,7 @@ class CatalogWarehouse(Warehouse):
                 self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
 
     def require_same_columns(self, table: str, rows: DataFrame) -> None:
-        """Refuse rows whose columns are not those of the table that is there.
-
-        Raises
-        ------
-        ConfigError : names the columns that differ.
-        """
+        """Refuse rows with other columns than the table that is there. Raises ConfigError: names them."""
         there, given = (
             {field.name: field.dataType.simpleString() for field in frame.schema}
             for frame in (self.spark.table(self.table(table)), rows)
@@ -389,12 +359,7 @@ def text_literal(text: str) -> str:
 
 
 def password_in(path: str, setting: str) -> str:
-    """Read a password from the first line of a file. Errors never show it.
-
-    Raises
-    ------
-    ConfigError : the file cannot be read, or begins with an empty line. Names ``setting``.password_file.
-    """
+    """Read a password from the first line of a file. Raises ConfigError: there is none. Names the setting."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -124,10 +124,7 @@ def log_likelihoods(check: PredictiveCheck) -> Figure:
 
 
 def forest(rows: Mapping[str, Estimate], x: str, zero: bool = False) -> Figure:
-    """Draw a dot and its interval for each row.
-
-    zero : the rows are differences, and a line marks 0. Otherwise the first row has a colour of its own.
-    """
+    """Draw a dot and an interval for each row. zero : the rows are differences, and a line marks 0."""
 
     def draw(axes: Axes) -> None:
         places = -np.arange(len(rows))
@@ -185,7 +182,6 @@ def _draw_p_values(axes: Axes, check: PredictiveCheck, counts: Sequence[int]) ->
 
 
 def _draw_log_likelihoods(axes: Axes, check: PredictiveCheck) -> None:
-    """Log-likelihoods per held-out exposure."""
     axes.hist(check.replicated / check.n, bins=20, color=FILL, edgecolor="none", label="replicated")
     axes.axvline(check.logLikelihood / check.n, ymax=0.8, color=ACCENT, linewidth=2.0, label="observed")
     axes.margins(x=0.08)

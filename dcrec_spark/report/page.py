@@ -173,11 +173,7 @@ def measure_groups(estimates: Mapping[str, Mapping[str, Estimate]]) -> list[Grou
 
 def headlines(facts: ReportFacts) -> list[str]:
     """Measures that have a figure and a sentence."""
-    wanted = [
-        _NDCG,
-        Measure(MeasureKind.NDCG, facts.k, over_catalogue=True),
-        _MSE,
-    ]
+    wanted = [_NDCG, Measure(MeasureKind.NDCG, facts.k, over_catalogue=True), _MSE]
     measured = _measures(facts.estimates)
     return [measure for measure in wanted if measure in measured]
 
@@ -190,7 +186,6 @@ Drawn = tuple[Figure, str, str]
 
 
 def _pictures(facts: ReportFacts) -> dict[str, list[Picture]]:
-    """Figures of each section."""
     drawn: dict[str, list[Drawn]] = {
         "metrics": [_forest_of(facts, measure) for measure in headlines(facts)],
         "coverage": [
@@ -201,7 +196,15 @@ def _pictures(facts: ReportFacts) -> dict[str, list[Picture]]:
             )
         ],
         "data": _draw_data(facts),
-        "convergence": [_draw_convergence(stage) for stage in facts.stages if len(stage.values) > 1],
+        "convergence": [
+            (
+                figures.convergence(stage),
+                f"{stage.name.capitalize()} stage",
+                f"Relative change of the objective ({stage.objective}). Below the line the fit has converged.",
+            )
+            for stage in facts.stages
+            if len(stage.values) > 1
+        ],
     }
     if not isinstance(facts.strata, str):
         drawn["strata"] = [_strata_forest(facts, measure) for measure in (_NDCG, _MSE)]
@@ -242,11 +245,6 @@ def _draw_data(facts: ReportFacts) -> list[Drawn]:
             "A long tail means that few items get most ratings.",
         ),
     ]
-
-
-def _draw_convergence(stage: Stage) -> Drawn:
-    reading = f"Relative change of the objective ({stage.objective}). Below the line the fit has converged."
-    return figures.convergence(stage), f"{stage.name.capitalize()} stage", reading
 
 
 def _draw_check(check: PredictiveCheck, counts: Sequence[int]) -> list[Drawn]:

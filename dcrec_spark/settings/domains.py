@@ -17,10 +17,7 @@ def number_text(value: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Domain(ABC):
-    """Values that a setting takes.
-
-    optional : whether None is among them.
-    """
+    """Values that a setting takes. optional : whether None is among them."""
 
     optional: bool = False
 
@@ -34,12 +31,7 @@ class Domain(ABC):
         """Return ``value`` as a plain Python value, or None if it is outside the domain."""
 
     def check(self, value: Any) -> Any:
-        """Return ``value`` as a plain Python value.
-
-        Raises
-        ------
-        ValueError : it is outside the domain.
-        """
+        """Return ``value`` as a plain Python value. Raises ValueError: it is outside the domain."""
         if value is None and self.optional:
             return None
         plain = self._plain(value)

@@ -41,8 +41,6 @@ def camel_case(name: str) -> str:
 class Setting:
     """A setting of an estimator, of a configuration section, or of both.
 
-    Attributes
-    ----------
     name : in configuration files, ``reg_param``. Estimators spell it :attr:`param`, ``regParam``.
     domain, default : its values, and the one that it has where none is given.
     doc : its meaning, in a phrase without a full stop. ``{other_setting}`` is spelled as its reader spells it.
@@ -199,6 +197,20 @@ OUTCOME = (
         "outcome",
     ),
     Setting(
+        "confounder",
+        Choice(
+            {
+                "reconstruction": "a_hat alone, as in the paper",
+                "factors": "a_hat, and the composition of exposures as covariates: each item has slopes on the "
+                "users', each user on the items'",
+            }
+        ),
+        "reconstruction",
+        "what of the exposure model enters the rating model",
+        "outcome",
+        {**_LEAST_SQUARES, **_DECONFOUNDED},
+    ),
+    Setting(
         "confounder_weight",
         Choice(
             {
@@ -319,6 +331,18 @@ OUTCOME = (
         "that of {initial_model}",
     ),
     _INITIAL_MODEL,
+    Setting(
+        "user_features",
+        Instance("frame", "a DataFrame, or None"),
+        None,
+        "one row of numbers for each user, under {user_col}, on which each item has slopes; None: no features",
+    ),
+    Setting(
+        "item_features",
+        Instance("frame", "a DataFrame, or None"),
+        None,
+        "one row of numbers for each item, under {item_col}, on which each user has slopes; None: no features",
+    ),
     replace(_MAX_ITER, default=20, section="outcome"),
     replace(_TOL, default=1e-4, section="outcome"),
     *_VALIDATION,

@@ -44,19 +44,13 @@ def _end_work(deadline: float) -> None:
 
 
 def _is_at_work(context: SparkContext) -> bool:
-    """Whether there is a job, or a task that still runs.
-
-    This reads the schedulers: Spark's status tracker follows events, which are late on a busy machine.
-    """
-    return not context._jsc.sc().dagScheduler().activeJobs().isEmpty() or _running_tasks(context) > 0
-
-
-def _running_tasks(context: SparkContext) -> int:
-    of_executors = context._jsc.sc().taskScheduler().runningTasksByExecutors().valuesIterator()
-    running = 0
-    while of_executors.hasNext():
-        running += of_executors.next()
-    return running
+    """Whether there is a job, or a task that still runs, by the schedulers: Spark's status tracker follows events."""
+    spark = context._jsc.sc()
+    running = spark.taskScheduler().runningTasksByExecutors().valuesIterator()
+    while running.hasNext():
+        if running.next() > 0:
+            return True
+    return not spark.dagScheduler().activeJobs().isEmpty()
 
 
 def _wait_for_jvm(deadline: float) -> None:

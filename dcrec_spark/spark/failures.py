@@ -17,10 +17,7 @@ _FULL = ("No space left on device", "Disk quota exceeded", "DSQuotaExceededExcep
 
 
 def full_disk(error: BaseException | None) -> str | None:
-    """Return how an error, or one behind it, says that a disk is full: of this process, the JVM or an executor.
-
-    None where none of them says so.
-    """
+    """Return how an error, or one behind it, says that a disk is full: of this process, the JVM or an executor."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return str(error)

@@ -19,11 +19,11 @@ _CHANGED = ("RemoteFileChangedException", "status code 412", "Status Code: 412",
 _CONDITION = "fs.option.create.conditional.overwrite"
 
 
-class ObjectChangedError(OSError):
-    """An object is another one than the one that was to be replaced. Nothing has changed."""
+class ChangedError(OSError):
+    """A file is another one than that which was to be replaced. Nothing has changed."""
 
 
-class FileStatus(NamedTuple):
+class Entry(NamedTuple):
     """One name in a directory. ``modified`` in seconds since 1970."""
 
     name: str
@@ -33,10 +33,7 @@ class FileStatus(NamedTuple):
 
 
 class HadoopFileSystem:
-    """The file system that ``uri`` names. Paths are absolute, without scheme.
-
-    Methods raise OSError, and FileNotFoundError where no such file is there.
-    """
+    """The file system that ``uri`` names. Paths are absolute, without scheme. Methods raise OSError."""
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
         jvm: Any = spark._jvm
@@ -62,13 +59,16 @@ class HadoopFileSystem:
         with _as_os_error(path):
             return bool(self._files.getFileStatus(self._path(path)).isDirectory())
 
-    def children(self, path: str) -> list[FileStatus]:
-        """List what a directory holds, in any order."""
-        with _as_os_error(path):
-            return [
-                FileStatus(s.getPath().getName(), s.isDirectory(), s.getLen(), s.getModificationTime() / 1000)
-                for s in self._files.listStatus(self._path(path))
-            ]
+    def list(self, path: str) -> list[Entry]:
+        """List what a directory holds, by name. Nothing when it does not exist."""
+        try:
+            with _as_os_error(path):
+                return sorted(
+                    Entry(s.getPath().getName(), s.isDirectory(), s.getLen(), s.getModificationTime() / 1000)
+                    for s in self._files.listStatus(self._path(path))
+                )
+        except FileNotFoundError:
+            return []
 
     def read(self, path: str) -> bytes:
         """Read a whole file."""
@@ -100,7 +100,7 @@ class HadoopFileSystem:
         with _as_os_error(path):
             _write(self._files.create(self._path(path), True), content)  # overwrite
 
-    def etag(self, path: str) -> str | None:
+    def version(self, path: str) -> str | None:
         """Return what an object store calls the version of an object. None where there is no object."""
         try:
             with _as_os_error(path):
@@ -109,19 +109,16 @@ class HadoopFileSystem:
         except FileNotFoundError:
             return None
 
-    def replace_version(self, path: str, content: bytes, etag: str | None) -> None:
-        """Write an object of an object store if it is there in this version. None: if it is not there.
-
-        Raises ObjectChangedError: it is there in another version, or not at all.
-        """
+    def write_over(self, path: str, content: bytes, version: str | None) -> None:
+        """Write an object if it is there in this version (None: if it is not there). Raises ChangedError: it isn't."""
         builder = self._files.createFile(self._path(path)).overwrite(True)
-        condition = (_CONDITION, "true") if etag is None else (f"{_CONDITION}.etag", etag)
+        condition = (_CONDITION, "true") if version is None else (f"{_CONDITION}.etag", version)
         try:
             _write(builder.must(*condition).build(), content)
         except Py4JJavaError as error:
             message = str(error.java_exception)
-            changed = "FileNotFoundException" in message if etag else "FileAlreadyExistsException" in message
-            kind = ObjectChangedError if changed or any(sign in message for sign in _CHANGED) else OSError
+            changed = "FileNotFoundException" in message if version else "FileAlreadyExistsException" in message
+            kind = ChangedError if changed or any(sign in message for sign in _CHANGED) else OSError
             first = message.partition("\n")[0]
             raise kind(f"{path}: {first}") from error
 
@@ -165,7 +162,7 @@ class HadoopFileSystem:
         return self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._address, self._configuration)
 
     def _path(self, path: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(self.uri(path))
+        return self._jvm.org.apache.hadoop.fs.Path(self.uri(path or "/"))
 
     @contextmanager
     def _open(self, path: str) -> Iterator[Any]:

@@ -83,11 +83,6 @@ def _is_meant(jar: Jar, name: str) -> bool:
     return jar.purpose == name if jar.purpose else jar.artifact.startswith(name)
 
 
-def _is_there(folder: Path, jar: Jar) -> bool:
-    path = folder / jar.file_name
-    return path.is_file() and _sha256(path) == jar.sha256
-
-
 def _fetch(folder: Path, jar: Jar, java: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="jars-", dir=folder) as scratch:
         Path(scratch, "ivy.xml").write_text(jar.module, encoding="utf-8")
@@ -121,17 +116,15 @@ def _sha256(path: Path) -> str:
 
 
 def bring_jars(folder: Path, jars: Sequence[Jar]) -> list[Path]:
-    """Bring archives of another list into a folder, as :func:`fetch_jars` does those of conf/jars.txt.
-
-    Raises ConfigError: one can not be fetched, or is another file than the checksum says.
-    """
+    """Bring archives of any list into a folder. Raises ConfigError: one can't be fetched, or has another checksum."""
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = [jar for jar in jars if not _is_there(folder, jar)]
+    there = {jar: folder / jar.file_name for jar in jars}
+    wanted = [jar for jar, path in there.items() if not path.is_file() or _sha256(path) != jar.sha256]
     if wanted:
         java = ensure_java().path / "bin" / "java"
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
             list(pool.map(lambda jar: _fetch(folder, jar, java), wanted))
-    return [folder / jar.file_name for jar in jars]
+    return list(there.values())
 
 
 def main() -> None:

@@ -54,11 +54,6 @@ class JavaHome(NamedTuple):
     source: str
 
 
-class _Probe(NamedTuple):
-    home: Path
-    version: int
-
-
 class _Unusable(Exception):
     """Why a candidate was turned down, in words for the final message."""
 
@@ -106,17 +101,17 @@ def _usable(source: str, java: Path | None) -> JavaHome:
     """Make the candidate a JavaHome, behind a launcher where it needs one. Raises _Unusable."""
     if java is None:
         raise _Unusable("not set" if source == "JAVA_HOME" else "not there")
-    probe = _probe(java)
-    if probe.version not in SUPPORTED_VERSIONS:
-        raise _Unusable(f"{java} is Java {probe.version}")
-    if _starts(java, VECTOR_MODULE):
+    found, version = _probe(java)
+    if version not in SUPPORTED_VERSIONS:
+        raise _Unusable(f"{java} is Java {version}")
+    if _run(java, VECTOR_MODULE).returncode == 0:
         # JAVA_HOME stays as it was given: a launcher of ours would otherwise unmask the Java behind it.
-        home = java.parent.parent if source.startswith("JAVA_HOME") else probe.home
-        return JavaHome(home, probe.version, source)
-    return JavaHome(_launcher_home(java), probe.version, source)
+        home = java.parent.parent if source.startswith("JAVA_HOME") else found
+        return JavaHome(home, version, source)
+    return JavaHome(_launcher_home(java), version, source)
 
 
-def _probe(java: Path) -> _Probe:
+def _probe(java: Path) -> tuple[Path, int]:
     """Run ``java`` and read its home and major version from its output. Raises _Unusable."""
     try:
         run = _run(java, "-XshowSettings:properties")
@@ -129,11 +124,7 @@ def _probe(java: Path) -> _Probe:
     version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", output, re.MULTILINE)
     if run.returncode != 0 or home is None or version is None:
         raise _Unusable(f"{java} -version failed: {output.strip()[:200] or 'no output'}")
-    return _Probe(Path(home[1]), int(version[1]))
-
-
-def _starts(java: Path, option: str) -> bool:
-    return _run(java, option).returncode == 0
+    return Path(home[1]), int(version[1])
 
 
 def _run(java: Path, option: str) -> subprocess.CompletedProcess[str]:
@@ -183,7 +174,7 @@ def _write_launcher(home: Path, script: str) -> Path:
                 os.fsync(file.fileno())
             Path(file.name).chmod(0o755)
             Path(file.name).replace(launcher)
-    if not _starts(launcher, VECTOR_MODULE):
+    if _run(launcher, VECTOR_MODULE).returncode != 0:
         raise OSError(f"{launcher} does not start")
     return home
 
@@ -210,7 +201,6 @@ def without_incubator_warning() -> Iterator[None]:
 
 
 def _pass_on(source: int, target: int) -> None:
-    """Copy until the last program that writes is gone."""
     while chunk := os.read(source, 2**16):
         os.write(target, chunk.replace(_INCUBATOR_WARNING, b""))
     os.close(source)

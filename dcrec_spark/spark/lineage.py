@@ -66,12 +66,7 @@ def checkpoint_directory(spark: SparkSession) -> str | None:
 
 
 def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
-    """Choose where reliable checkpoints go: a directory that the driver and every executor can read and write.
-
-    Spark makes a directory for this session in it, which is deleted when this process ends.
-
-    Raises ConfigError: the directory cannot be made.
-    """
+    """Choose where reliable checkpoints go, until this process ends. Raises ConfigError: the place can't be used."""
     try:
         spark.sparkContext.setCheckpointDir(path)
     except Py4JJavaError as error:
@@ -131,10 +126,7 @@ def cache_while_used(frame: DataFrame) -> DataFrame:
 
 
 def unpersist_abandoned() -> None:
-    """Unpersist the frames that nobody refers to any more.
-
-    Frames with the plan of one in use stay, as after a fit that was made twice: they share their cache.
-    """
+    """Unpersist the frames that nobody refers to, but for those that share the cache of one in use."""
     with suppress(Empty):
         while True:
             context, frame = _ABANDONED.get_nowait()

@@ -59,10 +59,6 @@ def require_workers(spark: SparkSession) -> str:
 
 
 def _ask_worker(spark: SparkSession) -> dict[str, Any]:
-    """Return what a worker says of itself.
-
-    Raises ConfigError: it could not be started.
-    """
     context = spark.sparkContext
     try:
         (report,) = context.parallelize([_NEEDED], 1).mapPartitions(_probe()).collect()
@@ -98,7 +94,6 @@ def _probe() -> Callable[[Iterable[tuple[str, ...]]], Iterator[dict[str, Any]]]:
 
 
 def _difference(report: Mapping[str, Any]) -> str | None:
-    """How the workers' packages differ from the driver's, where that matters."""
     where = f"they run {report['python']}"
     if missing := report["missing"]:
         return f"{where}, which cannot import {', '.join(missing)} ({'; '.join(missing.values())})"

@@ -69,7 +69,7 @@ def build_session(
     active = SparkSession.getActiveSession()
     if active is not None:
         return _adjust(active, wanted)
-    if _is_connect(wanted):
+    if "spark.remote" in wanted or "SPARK_REMOTE" in os.environ:
         return _builder({"spark.app.name": app_name, **wanted}).getOrCreate()
     settings = _settings(app_name, master, wanted)
     _prepare_process(settings)
@@ -96,12 +96,7 @@ def _adjust(session: SparkSession, wanted: Mapping[str, str]) -> SparkSession:
     return session
 
 
-def _is_connect(wanted: Mapping[str, str]) -> bool:
-    return "spark.remote" in wanted or "SPARK_REMOTE" in os.environ
-
-
 def _settings(app_name: str, master: str | None, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Collect the settings of the session to be made, the strongest source last."""
     given = _given_settings()
     chosen = given.get("spark.master") or master or wanted.get("spark.master") or DEFAULT_MASTER
     return {
@@ -123,22 +118,18 @@ def _given_settings() -> dict[str, str]:
         if given.get("spark.app.name") == Path(sys.argv[0]).name:
             del given["spark.app.name"]  # spark-submit's own choice, nobody's wish
         return given
-    return {**_defaults_of_this_machine(), **_read_arguments(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))}
+    folder = os.environ.get("SPARK_CONF_DIR")
+    if folder is None and "SPARK_HOME" in os.environ:
+        folder = str(Path(os.environ["SPARK_HOME"], "conf"))
+    of_machine = _read_properties(Path(folder, "spark-defaults.conf")) if folder else {}
+    return {**of_machine, **_read_arguments(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))}
 
 
 def _is_submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def _defaults_of_this_machine() -> dict[str, str]:
-    folder = os.environ.get("SPARK_CONF_DIR")
-    if folder is None and "SPARK_HOME" in os.environ:
-        folder = str(Path(os.environ["SPARK_HOME"], "conf"))
-    return _read_properties(Path(folder, "spark-defaults.conf")) if folder else {}
-
-
 def _read_properties(path: Traversable) -> dict[str, str]:
-    """Read a file of ``name value`` lines as spark-submit does. Empty when there is none."""
     return dict(_PROPERTY.findall(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
@@ -170,7 +161,9 @@ def _local_settings() -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(min(200, _PARTITIONS_PER_CORE * (os.cpu_count() or 1))),
     }
     if not _is_submitted():  # else the JVM has its memory already
-        settings["spark.driver.memory"] = f"{_heap(machine_memory()) // _MIB}m"
+        # A quarter, from 1 to 8 GiB: the Python workers need theirs.
+        heap = min(max(machine_memory() // 4, 1024 * _MIB), 8 * 1024 * _MIB)
+        settings["spark.driver.memory"] = f"{heap // _MIB}m"
         # What may be collected is bounded by our own limits, by ratings and by memory.
         settings["spark.driver.maxResultSize"] = "0"
     return settings
@@ -188,10 +181,7 @@ def _java_options(master: str, wanted: Mapping[str, str]) -> dict[str, str]:
 
 
 def _logging() -> str:
-    """Choose the file that says what Spark logs, unless a folder of this machine's does.
-
-    It is named: with its folder on the class path Java takes no archive of loaded classes (-XX:SharedArchiveFile).
-    """
+    """Choose the file that says what Spark logs, by name: a folder on the class path would exclude class archives."""
     configured = "SPARK_HOME" in os.environ or "SPARK_CONF_DIR" in os.environ
     return "" if configured else f"-Dlog4j2.configurationFile={(conf_directory() / 'log4j2.properties').as_uri()}"
 
@@ -205,11 +195,6 @@ def _collector(wanted: Mapping[str, str]) -> str:
     options = [wanted.get(_DRIVER_OPTIONS, ""), wanted.get("spark.driver.extraJavaOptions", "")]
     options += [os.environ.get(name, "") for name in _OF_EVERY_JVM]
     return "" if any(map(_NAMES_A_COLLECTOR.search, options)) else "-XX:+UseParallelGC"
-
-
-def _heap(memory: int) -> int:
-    """Choose the bytes of the JVM of a local run: a quarter (the Python workers need theirs), from 1 to 8 GiB."""
-    return min(max(memory // 4, 1024 * _MIB), 8 * 1024 * _MIB)
 
 
 def jvm_limits(spark: SparkSession) -> tuple[float, float]:
@@ -227,7 +212,6 @@ def machine_memory() -> int:
 
 
 def _prepare_process(settings: Mapping[str, str]) -> None:
-    """Set the environment that the JVM and the workers inherit, before they start."""
     if "spark.pyspark.python" in settings:
         os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]  # the driver reads it from here only
     if _is_submitted() or SparkContext._gateway is not None:
@@ -246,13 +230,11 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
     if SparkContext._gateway is None and not _is_submitted():
         # Not those of SQL, which the session takes itself: a catalog's credential is among them, and everybody on the
         # machine may read the command line of the JVM.
-        conf = SparkConf().setAll([(name, value) for name, value in settings.items() if not _is_of_sql(name)])
+        conf = SparkConf().setAll(
+            [(name, value) for name, value in settings.items() if not name.startswith("spark.sql.")]
+        )
         gateway = launch_gateway(conf, {"process_group": 0})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)
-
-
-def _is_of_sql(name: str) -> bool:
-    return name.startswith("spark.sql.")
 
 
 def scratch_places(session: SparkSession) -> dict[str, str]:

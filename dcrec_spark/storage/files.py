@@ -25,19 +25,11 @@ def open_files(
     Without a scheme, and with ``file:``, that is the local file system, on a cluster too. ``hdfs:`` is HDFS, and
     ``s3a:`` S3 or what speaks its language, both reached through the driver's JVM.
 
-    Parameters
-    ----------
     path : what a user has set.
     spark : the session whose JVM reaches HDFS and S3. None is enough for other paths.
     setting : what the user calls the path, for the error.
-
-    Returns
-    -------
-    The store, and the absolute path inside it.
-
-    Raises
-    ------
-    ConfigError : any other kind of path, other object stores first of all. Names the setting.
+    Returns the store, and the absolute path inside it.
+    Raises ConfigError: any other kind of path, other object stores first of all. Names the setting.
     """
     parts = LOCATION.fullmatch(path)
     scheme, host, inside = (parts[name] or "" for name in ("scheme", "host", "path")) if parts else ("", "", "")

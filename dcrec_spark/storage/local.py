@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +18,7 @@ POLL_SECONDS = 0.05
 
 @dataclass
 class LocalFiles:
-    """:class:`dcrec_spark.storage.protocol.Files` on a POSIX file system, also a shared one.
-
-    lock_seconds : how long to wait for a lock that another process holds.
-    """
+    """Files on a POSIX file system, also a shared one. lock_seconds : how long to wait for another's lock."""
 
     lock_seconds: float = 30.0
 
@@ -35,11 +32,13 @@ class LocalFiles:
 
     def list(self, path: str) -> list[Entry]:
         """List the directory's entries by name. None when it does not exist."""
-        try:
-            with os.scandir(path) as children:
-                return sorted(entry for child in children if (entry := _describe(child)) is not None)
-        except FileNotFoundError:
-            return []
+        entries = []
+        with suppress(FileNotFoundError), os.scandir(path) as children:
+            for child in children:
+                with suppress(FileNotFoundError):  # another run's temporary name, gone since it was listed
+                    status = child.stat()
+                    entries.append(Entry(child.name, child.is_dir(), status.st_size, status.st_mtime))
+        return sorted(entries)
 
     def read(self, path: str) -> bytes:
         """Read the whole file."""
@@ -99,10 +98,14 @@ class LocalFiles:
         # The file stays: removing it would let two processes hold locks on two files of the same name.
         with Path(path).open("ab") as stream:
             deadline = time.monotonic() + patience
-            while not _try_lock(stream.fileno()):
-                if time.monotonic() > deadline:
-                    raise ConflictError(f"another process holds {path} for over {patience:.0f} s")
-                time.sleep(POLL_SECONDS)
+            while True:
+                try:
+                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise ConflictError(f"another process holds {path} for over {patience:.0f} s") from None
+                    time.sleep(POLL_SECONDS)
             yield
 
     def check_writable(self, path: str) -> None:
@@ -113,19 +116,3 @@ class LocalFiles:
         probe = ancestor / temporary_name()
         probe.mkdir()
         probe.rmdir()
-
-
-def _describe(child: os.DirEntry[str]) -> Entry | None:
-    try:
-        status = child.stat()
-    except FileNotFoundError:
-        return None  # Another run's temporary name, gone since the directory was listed.
-    return Entry(child.name, child.is_dir(), status.st_size, status.st_mtime)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -14,20 +14,15 @@ file that is written last tells readers that it is complete.
 """
 
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from uuid import uuid4
+
+from dcrec_spark.spark.hadoop import ChangedError, Entry
+
+__all__ = ["TEMPORARY_PREFIX", "ChangedError", "Directories", "Entry", "Files", "Objects", "temporary_name"]
 
 # Names that a process which died may leave behind, and that no reader looks at.
 TEMPORARY_PREFIX = ".tmp-"
-
-
-class Entry(NamedTuple):
-    """One name in a directory. ``modified`` in seconds since 1970."""
-
-    name: str
-    is_directory: bool
-    bytes: int
-    modified: float
 
 
 class Files(Protocol):
@@ -71,10 +66,7 @@ class Directories(Files, Protocol):
         """Move a directory in one step. The target must not exist."""
 
     def lock(self, path: str, seconds: float | None = None) -> AbstractContextManager[None]:
-        """Hold what one process holds at a time, and loses when it dies.
-
-        ConflictError when another one keeps it for ``seconds``. None: as long as the store thinks fit.
-        """
+        """Hold what one process holds at a time, and loses when it dies. ConflictError after ``seconds``, if given."""
 
 
 class Objects(Files, Protocol):
@@ -84,14 +76,7 @@ class Objects(Files, Protocol):
         """Name the version of a file. None where there is none."""
 
     def write_over(self, path: str, content: bytes, version: str | None) -> None:
-        """Create or replace the file in one step if it is there in this version. None: if it is not there.
-
-        ChangedError where it is there in another one. Nothing has changed then.
-        """
-
-
-class ChangedError(OSError):
-    """A file is another one than that which was to be replaced."""
+        """Replace a file if it is there in this version (None: if it is not there). ChangedError if it is not so."""
 
 
 def temporary_name() -> str:

@@ -1,4 +1,4 @@
-"""Work under a name that no reader looks at, until one rename makes it appear."""
+"""Work under a name that no reader looks at, until one rename makes it appear, and tables that the driver sees."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,7 +6,10 @@ from contextlib import ExitStack, contextmanager
 from math import inf
 from uuid import uuid4
 
-from dcrec_spark.errors import ConfigError, ConflictError
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from dcrec_spark.errors import ConfigError, ConflictError, DataError
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Entry, Files, Objects
 
 # A process locks a file of this ending next to the directory that it makes.
@@ -17,10 +20,7 @@ STALE_SECONDS = 2 * 24 * 3600
 
 @contextmanager
 def staged(files: Directories, path: str) -> Iterator[str]:
-    """Make a new directory next to ``path``, to be renamed to it. Whatever is left of it afterwards is deleted.
-
-    What processes that died have left next to the same path is deleted too.
-    """
+    """Make a directory next to ``path``, to be renamed to it, or deleted. Leftovers of dead processes go too."""
     parent, _, name = path.rpartition("/")
     files.make_directory(parent)
     prefix = f"{TEMPORARY_PREFIX}{name}-"
@@ -71,10 +71,7 @@ def _is_old(files: Files, directory: str, entry: Entry) -> bool:
 
 
 def remove_old(files: Objects, directory: str, prefix: str, keep: Callable[[str], bool] = lambda name: False) -> None:
-    """Remove what begins with a prefix on an object store, and has no file in it that is younger than two days.
-
-    keep : whether a name stays all the same.
-    """
+    """Remove what begins with a prefix and has no file younger than two days, unless ``keep`` holds for its name."""
     long_ago = time.time() - STALE_SECONDS
     for entry in [entry for entry in files.list(directory) if entry.name.startswith(prefix)]:
         if not keep(entry.name) and _newest(files, directory, entry) < long_ago:
@@ -99,3 +96,20 @@ def require_writable(files: Files, path: str, given: str, setting: str) -> None:
             f"{setting} is {given!r}, where this user can not write ({error}); "
             "choose a directory in which it may create files"
         ) from error
+
+
+def write_table(files: Files, path: str, table: DataFrame, setting: str) -> int:
+    """Write a table, and return its rows. Raises DataError: names ``setting``, as the driver does not see them all."""
+    observed = Observation()
+    counted = table.observe(observed, F.count(F.lit(1)).alias("rows"))
+    counted.write.parquet(files.uri(path))
+    rows = int(observed.get["rows"])
+    readable = table.sparkSession.read.schema(table.schema).parquet(files.uri(path)).count()
+    if readable != rows:
+        raise DataError(
+            f"{rows} rows were written to {files.uri(path)}, and {readable} are there: the executors wrote to "
+            f"disks of their own; set {setting} to one that all nodes share (hdfs://, or a shared mount)"
+        )
+    for name in ["", *(entry.name for entry in files.list(path))]:
+        files.sync(f"{path}/{name}")
+    return rows

@@ -5,18 +5,17 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from dcrec_spark.config import (
+from dcrec_spark.config.jobs import (
     JOB_CONFIGS,
     AllSettings,
     FoldInConfig,
-    JobConfig,
     RecommendJobConfig,
     RetrainConfig,
     TuneConfig,
-    config_hash,
-    load_config,
+    known_settings,
 )
-from dcrec_spark.config.jobs import known_settings
+from dcrec_spark.config.load import config_hash, load_config
+from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.errors import ConfigError
 
 SHARED_FILE = """

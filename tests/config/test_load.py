@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dcrec_spark.config import AllSettings, RetrainConfig, load_config
-from dcrec_spark.config.load import read_yaml
+from dcrec_spark.config.jobs import AllSettings, RetrainConfig
+from dcrec_spark.config.load import load_config, read_yaml
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.settings.tables import PRESETS
 

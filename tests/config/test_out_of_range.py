@@ -10,8 +10,8 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from dcrec_spark.config import AllSettings, load_config
-from dcrec_spark.config.jobs import section_type
+from dcrec_spark.config.jobs import AllSettings, section_type
+from dcrec_spark.config.load import load_config
 from dcrec_spark.config.reference import values_of
 from dcrec_spark.errors import ConfigError
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dcrec_spark.config import AllSettings, config_hash, load_config, resolved
+from dcrec_spark.config.jobs import AllSettings
+from dcrec_spark.config.load import config_hash, load_config, resolved
 
 
 def test_secrets_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

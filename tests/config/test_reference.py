@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dcrec_spark.config import JOB_CONFIGS, AllSettings, load_config
-from dcrec_spark.config.jobs import known_settings
-from dcrec_spark.config.load import read_yaml
+from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings, known_settings
+from dcrec_spark.config.load import load_config, read_yaml
 from dcrec_spark.config.reference import as_yaml, base_yaml, documented, markdown
 
 CONF = Path(__file__).resolve().parents[2] / "conf"

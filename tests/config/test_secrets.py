@@ -10,8 +10,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dcrec_spark.config import AllSettings, RetrainConfig, forget_secrets, load_config, masked_all
-from dcrec_spark.config.secrets import is_secret_name, mask_secrets, mask_values, remember_secrets, secrets_in
+from dcrec_spark.config.jobs import AllSettings, RetrainConfig
+from dcrec_spark.config.load import load_config
+from dcrec_spark.config.secrets import (
+    forget_secrets,
+    is_secret_name,
+    mask_secrets,
+    mask_values,
+    masked_all,
+    remember_secrets,
+    secrets_in,
+)
 from dcrec_spark.errors import ConfigError
 
 

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from dcrec_spark.config import AllSettings, Range, load_config
+from dcrec_spark.config.jobs import AllSettings
+from dcrec_spark.config.load import load_config
+from dcrec_spark.config.space import Range
 from dcrec_spark.errors import ConfigError
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from dcrec_spark.config import InputConfig, ValidationConfig
+from dcrec_spark.config.sections import InputConfig, ValidationConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.spark_errors import reading_rows
 from dcrec_spark.data.validation.validate import Validated, validate

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import ColumnNames, InputConfig, ValidationConfig
+from dcrec_spark.config.sections import ColumnNames, InputConfig, ValidationConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError

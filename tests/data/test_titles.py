@@ -8,7 +8,7 @@ from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType
 
-from dcrec_spark.data.titles import read_titles, read_titles_file
+from dcrec_spark.data.listed import read_titles, read_titles_file
 from dcrec_spark.errors import DataError
 from tests.frames import frame_of
 

@@ -96,7 +96,8 @@ def _dcrec() -> None:
 
 def write_settings(example: Example) -> None:
     """A configuration file: the name on its first line, its settings checked."""
-    from dcrec_spark.config import AllSettings, load_config
+    from dcrec_spark.config.jobs import AllSettings
+    from dcrec_spark.config.load import load_config
 
     first, _, _ = str(example.parsed).partition("\n")
     name = first.removeprefix("#").strip()

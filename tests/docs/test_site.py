@@ -12,8 +12,7 @@ import yaml
 
 import dcrec_spark
 from dcrec_spark import errors
-from dcrec_spark.config import AllSettings
-from dcrec_spark.config.jobs import known_settings
+from dcrec_spark.config.jobs import AllSettings, known_settings
 from dcrec_spark.jobs.cli import JOBS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,8 +13,8 @@ LISTS = [(1, "a"), (1, "b"), (2, "b"), (2, "d"), (3, "b"), (3, "c"), (4, "a"), (
 
 def test_lists_are_described_as_by_hand(spark: SparkSession) -> None:
     lists = spark.createDataFrame(LISTS, "user_id int, item_id string")
-    found = describe_lists(lists, spark.createDataFrame(RATINGS, "item_id string"))
-    assert (found.lists, found.places, found.items) == (4, 8, 4)
+    found = describe_lists(lists, spark.createDataFrame(RATINGS, "item_id string"), 3)
+    assert (found.lists, found.places, found.items, found.short) == (4, 8, 4, 4)
     assert found.rare_share == pytest.approx(6 / 8)
     assert found.rarest_share == pytest.approx(3 / 8)
     assert found.largest_share == pytest.approx(3 / 4)
@@ -32,7 +32,10 @@ def test_lists_of_well_known_and_varied_items_raise_no_warning(spark: SparkSessi
     found = describe_lists(lists, ratings)
     assert found.warnings == []
     assert found.relative_popularity == pytest.approx(1.0)
-    assert "3 lists of 3 items, 0.0% of the places" in found.summary
+    assert "3 lists of 3 items, the most listed item in 33% of them, 0.0% of the places" in found.summary
+    without_ratings = describe_lists(lists, None)
+    assert (without_ratings.items, without_ratings.warnings) == (3, [])
+    assert without_ratings.summary == "3 lists of 3 items, the most listed item in 33% of them"
 
 
 def test_nothing_to_describe_is_refused(spark: SparkSession) -> None:

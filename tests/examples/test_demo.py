@@ -13,7 +13,8 @@ import yaml
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from dcrec_spark.config import RetrainConfig, load_config
+from dcrec_spark.config.jobs import RetrainConfig
+from dcrec_spark.config.load import load_config
 from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.publish.parquet import verify
 from dcrec_spark.settings.tables import camel_case

@@ -67,7 +67,7 @@ def test_lists_hold_items_of_the_catalogue_and_the_record_counts_them(published:
         == record["counts"]
     )
     short = int((lists.groupby("user_id").size() < 6).sum())
-    assert (record["audit"]["lists"]["users"], record["audit"]["lists"]["short"]) == (USERS, short)
+    assert (record["audit"]["lists"]["lists"], record["audit"]["lists"]["short"]) == (USERS, short)
     assert any("1 of the 21 items in recommend.catalogue have no ratings" in text for text in record["warnings"])
 
 
@@ -124,6 +124,7 @@ def test_the_next_run_is_compared_with_this_one_and_refused_or_forced(
     record = record_of(second)
     assert "max_churn" in record["audit"]["forced"]
     assert any("(--force)" in text for text in record["warnings"])
+    assert read_table(second, "runs").warnings[0].tolist() == record["warnings"]
     before, after, changes = (
         read_table(run, name)
         for run, name in ((published, "recommendations"), (second, "recommendations"), (second, "changes"))

@@ -7,7 +7,8 @@ import pytest
 from click.shell_completion import BashComplete
 from click.testing import CliRunner, Result
 
-from dcrec_spark.config import JOB_CONFIGS, RetrainConfig, load_config
+from dcrec_spark.config.jobs import JOB_CONFIGS, RetrainConfig
+from dcrec_spark.config.load import load_config
 from dcrec_spark.errors import MissingExtraError
 from dcrec_spark.jobs.cli import JOBS, dcrec, job_command
 from dcrec_spark.jobs.job import Job
@@ -94,19 +95,11 @@ def test_a_job_without_its_extra_says_what_to_install() -> None:
     assert "pip install 'dcrec-spark[tune]'" in refused.stderr
 
 
-def test_completion_is_printed_for_a_shell() -> None:
-    finished = dcrec_with("completion", "bash")
-    assert finished.exit_code == 0
-    assert "_DCREC_COMPLETE=bash_complete" in finished.output
-    assert dcrec_with("completion", "tcsh").exit_code == 2
-
-
 @pytest.mark.parametrize(
     ("words", "typed", "expected"),
     [
         ([], "fo", ["fold-in"]),
         (["retrain"], "--dr", ["--dry-run"]),
-        (["completion"], "z", ["zsh"]),
         (["retrain", "--set"], "outcome.ra", ["outcome.rank="]),
         (["fold-in", "--set"], "recommend.e", ["recommend.exclude_seen=", "recommend.exclude="]),
         (["fold-in", "--set"], "outcome.", []),

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.config import RetrainConfig, load_config
+from dcrec_spark.config.jobs import RetrainConfig
+from dcrec_spark.config.load import load_config
 from dcrec_spark.errors import ConfigError, DcrecError
 from dcrec_spark.jobs import doctor
 from dcrec_spark.jobs.doctor import Finding, examine, require_health, table_of

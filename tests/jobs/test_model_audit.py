@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.config import RetrainConfig, load_config
+from dcrec_spark.config.jobs import RetrainConfig
+from dcrec_spark.config.load import load_config
 from dcrec_spark.errors import AuditError
 from dcrec_spark.jobs.model_audit import check_exposures
 from dcrec_spark.models.exposure import predictive_check

@@ -110,6 +110,21 @@ def test_input_that_is_not_there_or_not_named(
     assert_old_tables_stay(output, published)
 
 
+# ---- ratings too few for any factor
+
+
+@pytest.mark.parametrize(("biases", "code"), [(True, 0), (False, 1)])
+def test_a_fit_without_factors_is_published_where_biases_tell_items_apart(
+    biases: bool, code: int, tmp_path: Path
+) -> None:
+    source = write_csv(tmp_path / "ratings.csv", GOOD)
+    given = {"input.format": "csv", "input.path": source, "output.path": tmp_path / "out", "outcome.fit_biases": biases}
+    outcome = run_retrain({**given, "outcome.adjustment": "none", "outcome.reg_param": 1e6})
+    assert outcome.code == code, outcome
+    record = failure_of(tmp_path / "out") if code else record_of(run_directory(tmp_path / "out"))
+    assert "factors are zero" in " ".join([record["error"] or "", *record["warnings"]])
+
+
 # ---- input that is mended or left out
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from dcrec_spark.config import RetrainConfig
+from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.errors import AuditError, DataError
 from dcrec_spark.jobs.job import run_summary
 from dcrec_spark.jobs.run_record import Run, StageFit, Verdict, Verdicts

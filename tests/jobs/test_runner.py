@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import JobConfig
+from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.errors import DataError
 from dcrec_spark.jobs.cli import _interrupt_handler
 from dcrec_spark.jobs.console import Reporter

@@ -39,9 +39,13 @@ def system_of(p: RatingProblem) -> System:
     return ridge.users_system(p.users, p.factors.item_attribute, sums, shared, p.design, p.reg)
 
 
+def rank_of(p: RatingProblem) -> int:
+    return int(p.factors.item_attribute.shape[1])
+
+
 def by_ridge(p: RatingProblem, **wanted: Any) -> Explained:
     n_users, n_items = p.dense.ratings.shape
-    return explain_ridge(p.users, system_of(p), every_pair(n_users, n_items, len(p.users.col), **wanted))
+    return explain_ridge(p.users, system_of(p), every_pair(n_users, n_items, len(p.users.col), **wanted), rank_of(p))
 
 
 def users_of(p: RatingProblem) -> Array:
@@ -94,7 +98,7 @@ def test_what_a_rating_contributes_is_what_it_moves(seed: int, design: Design, c
     """Without its pull the preference lacks just this; with twice the pull it has it twice."""
     p = rating_problem(np.random.default_rng(seed), design, confounder)
     system, wanted = system_of(p), every_pair(*p.dense.ratings.shape, len(p.users.col))
-    found = explain_ridge(p.users, system, wanted)
+    found = explain_ridge(p.users, system, wanted, rank_of(p))
     at = seed % len(p.users.col)
     user = int(np.searchsorted(p.users.row_ptr, at, side="right")) - 1
     own = np.zeros(len(found.preference))
@@ -104,7 +108,7 @@ def test_what_a_rating_contributes_is_what_it_moves(seed: int, design: Design, c
     for factor in (0.0, 2.0):
         pull = system.pull.copy()
         pull[at] *= factor
-        moved = explain_ridge(p.users, system._replace(pull=pull), wanted)
+        moved = explain_ridge(p.users, system._replace(pull=pull), wanted, rank_of(p))
         assert_same(moved.preference, found.preference + (factor - 1.0) * own, 1e-9)
 
 
@@ -206,5 +210,5 @@ def test_of_equal_contributions_the_one_that_comes_first_in_the_order_is_named()
         Design(0.0, False),
         Regulariser(1, 1, 1, 1),
     )
-    found = explain_ridge(block, p, Wanted(np.array([0, 1]), np.zeros(1, np.int32), 2, np.array([5, 3, 4])))
+    found = explain_ridge(block, p, Wanted(np.array([0, 1]), np.zeros(1, np.int32), 2, np.array([5, 3, 4])), 2)
     assert found.reason_at.tolist() == [1, 2]

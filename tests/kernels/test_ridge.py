@@ -37,6 +37,7 @@ def ridge_problem(
     weight_of: str,
     by_count: bool,
     leave_one_out: bool,
+    covariates: tuple[int, int] = (0, 0),
 ) -> RidgeProblem:
     """User 0 and the last item are unrated. Of an observed pair h may be another number than the product."""
     rng = np.random.default_rng(seed)
@@ -50,11 +51,12 @@ def ridge_problem(
     h = np.where(observed & leave_one_out, product + rng.normal(0.0, 0.3, product.shape), product)
     count = [np.maximum(observed.sum(axis=a), 1.0) if by_count else np.ones(observed.shape[1 - a]) for a in (1, 0)]
     mask = np.where(observed, 1.0, float(design.everywhere))
-    reference = biased.Problem(ratings, weights, mask, h, weight_of, count[0], count[1], design.biases, *REG[:6])
+    p, q = (rng.standard_normal((n, width)) for n, width in zip((n_users, n_items), covariates, strict=True))
+    reference = biased.Problem(ratings, weights, mask, h, weight_of, count[0], count[1], design.biases, *REG[:6], p, q)
     begin = biased.start(reference, rng.standard_normal((n_items, RANK)), RANK, float(rng.standard_normal()))
     tables = (observed, ratings, weights, h, product)
-    users = block_of(tables, pi, leave_one_out)
-    items = block_of(tuple(table.T for table in tables), lam, leave_one_out)
+    users = block_of(tables, pi, leave_one_out)._replace(covariates=p)
+    items = block_of(tuple(table.T for table in tables), lam, leave_one_out)._replace(covariates=q)
     return RidgeProblem(users, items, design, REG._replace(by_count=by_count), reference, begin)
 
 
@@ -68,22 +70,27 @@ def block_of(tables: tuple[Array, ...], exposure: Array, leave_one_out: bool) ->
 
 def rows_of(p: RidgeProblem, x: biased.Unknowns) -> tuple[Array, Array]:
     """Users and items as they travel."""
-    users = [x.theta, *[x.user_bias[:, None]] * p.design.biases]
+    users = [x.theta, p.users.covariates, x.kappa, *[x.user_bias[:, None]] * p.design.biases]
     if p.users.has_confounder and p.design.per_user:
         users.append(x.weight[:, None])
-    return np.hstack(users), np.hstack([x.beta, *[x.item_bias[:, None]] * p.design.biases])
+    items = [x.beta, p.items.covariates, x.rho, *[x.item_bias[:, None]] * p.design.biases]
+    return np.hstack(users), np.hstack(items)
 
 
 def unknowns_of(p: RidgeProblem, x: biased.Unknowns, users: Array, items: Array, shared: Shared) -> biased.Unknowns:
     """The way back; the weights of users without one of their own follow the common one."""
     biases, own = p.design.biases, p.users.has_confounder and p.design.per_user
+    of_user, of_item = p.design.user_covariates, p.design.item_covariates
+    end = RANK + of_user + of_item
     return replace(
         x,
         theta=users[:, :RANK],
-        user_bias=users[:, RANK] if biases else x.user_bias,
+        kappa=users[:, RANK + of_user : end],
+        rho=items[:, RANK + of_item : end],
+        user_bias=users[:, end] if biases else x.user_bias,
         weight=users[:, -1] if own else np.full(len(users), shared.gamma),
         beta=items[:, :RANK],
-        item_bias=items[:, RANK] if biases else x.item_bias,
+        item_bias=items[:, end] if biases else x.item_bias,
         intercept=shared.intercept,
         gamma=shared.gamma,
     )
@@ -96,9 +103,11 @@ def sweep(p: RidgeProblem, x: biased.Unknowns) -> tuple[biased.Unknowns, float, 
     users = solvers.solve_rows(
         p.users, ridge.users_system(p.users, rows_of(p, x)[1], of_items, shared, p.design, p.reg)
     )
+    users = p.design.rows_of(users, p.users.covariates, RANK)
     of_users = ridge_sums.user_sums(users, p.users.exposure, p.design)
     of_users |= ridge_sums.penalty(users, p.users, True, shared, p.design, p.reg)
     items = solvers.solve_rows(p.items, ridge.items_system(p.items, users, of_users, shared, p.design, p.reg))
+    items = p.design.rows_of(items, p.items.covariates, RANK)
     of_items = ridge_sums.item_sums(items, p.items.exposure, p.design)
     of_items |= ridge_sums.observed_sums(p.items, items, users, shared, p.design)
     of_items |= ridge_sums.penalty(items, p.items, False, shared, p.design, p.reg)
@@ -122,13 +131,20 @@ KINDS = {
     "pooled-everywhere": (0.37, True, "pooled", True, True, True),
     "pooled-rated-alone": (0.0, False, "pooled", True, True, True),
     "global-everywhere": (1.0, True, "global", True, False, True),
+    # ... and covariates of users and of items
+    "covariates": (0.0, False, "none", False, True, False, (1, 2)),
+    "covariates-rated-alone": (0.0, False, "pooled", True, False, True, (3, 2)),
+    "covariates-everywhere": (0.37, True, "pooled", True, False, True, (2, 3)),
+    "covariates-own-everywhere": (1.0, True, "user", True, False, False, (1, 0)),
+    "covariates-probabilistic": (0.37, False, "global", True, False, True, (0, 2)),
 }
 
 
 def problem_of(seed: int, kind: str) -> RidgeProblem:
     w0, everywhere, weight_of, biases, *further = KINDS[kind]
     per_user = weight_of in ("none", "user", "pooled")
-    design = Design(w0, everywhere, per_user, weight_of == "pooled", biases)
+    covariates = further[2:] or [(0, 0)]
+    design = Design(w0, everywhere, per_user, weight_of == "pooled", biases, *covariates[0])
     return ridge_problem(seed, design, weight_of, *further)
 
 
@@ -151,7 +167,7 @@ def test_sweeps_match_the_dense_reference_and_the_objective_never_rises(seed: in
     assert (np.diff(history) <= 1e-10 * np.abs(history[:-1])).all()
 
 
-@pytest.mark.parametrize("kind", ["classical", "pooled-everywhere", "global-everywhere"])
+@pytest.mark.parametrize("kind", ["classical", "pooled-everywhere", "global-everywhere", "covariates-everywhere"])
 @settings(max_examples=10)
 @given(seed=SEEDS)
 def test_the_error_of_held_out_pairs_is_that_of_the_predictions(seed: int, kind: str) -> None:

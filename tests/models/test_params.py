@@ -21,7 +21,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("patience", "numBlocks"), (0, 1.5, True)),
     **dict.fromkeys(("shapePrior", "ratePrior", "gammaShape", "gammaRate"), (0.0, *NO_SIZE)),
     **dict.fromkeys(("regParam", "biasReg", "confounderReg", "tol", "alpha", "unobservedWeight"), NO_SIZE),
-    **dict.fromkeys(("outcome", "adjustment", "confounderWeight", "confounderLink"), ("x", 1)),
+    **dict.fromkeys(("outcome", "adjustment", "confounder", "confounderWeight", "confounderLink"), ("x", 1)),
     **dict.fromkeys(("exchange", "precision", "coldStartStrategy", "solver"), ("x", 1)),
     **dict.fromkeys(("fitBiases", "fitIntercept", "regByCount", "leaveOneOut"), (1, "yes")),
     "weightCap": (0.5, *NO_SIZE),
@@ -29,6 +29,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "seed": (0.5, "1", True),
     "initialModel": ("x", 1, Pipeline()),
     "exposureModel": ("x", 1, Pipeline),
+    **dict.fromkeys(("userFeatures", "itemFeatures"), ("x", 1, [])),
 }
 
 

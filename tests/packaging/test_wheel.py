@@ -99,7 +99,7 @@ def test_with_the_extra_jobs_its_command_runs_jobs(
     install(environment / "bin" / "python", f"{wheel}[jobs]")
     assert run("dcrec", "--version", environment=activated, cwd=tmp_path) == f"dcrec, version {__version__}\n"
     help_text = run("dcrec", "--help", environment=activated, cwd=tmp_path)
-    for command in ("retrain", "recommend", "fold-in", "evaluate", "tune", "settings", "completion"):
+    for command in ("retrain", "recommend", "fold-in", "evaluate", "tune", "settings"):
         assert re.search(rf"^  {command}  +\w", help_text, re.MULTILINE), command
     (tmp_path / "ratings.csv").write_text(
         "user,item,rating\n" + "".join(f"{n % 5},{n % 7},{n % 4 + 1}\n" for n in range(35) if n % 3)

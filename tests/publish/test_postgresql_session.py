@@ -9,8 +9,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import DcrecError
 from dcrec_spark.publish.postgresql import PostgresqlWarehouse
-from dcrec_spark.publish.postgresql_session import Session
-from dcrec_spark.publish.server import Server
+from dcrec_spark.publish.server import Server, Session
 
 
 class Connection:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from dcrec_spark.publish.current import current_run, current_run_id
 from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.parquet import ParquetSink, StagedRun
 from dcrec_spark.publish.protocol import publish
-from dcrec_spark.publish.several import Several, StagedEverywhere
+from dcrec_spark.publish.several import Audit, Several
 from dcrec_spark.publish.warehouse import Content, StagedTables, StoredRun, Warehouse, content_of
 
 
@@ -33,11 +34,16 @@ class HandMade(ParquetSink):
 
     def stage(self, run_id: str, tables: Mapping[str, Any], folders: Mapping[str, Any]) -> StagedRun:
         path = f"{self.root}/.staging-{run_id}"
+        staged = StagedRun(self.files, self.root, run_id, path, current_run_id(self.given), {})
+        self.add(staged, tables)
+        return staged
+
+    def add(self, staged: StagedRun, tables: Mapping[str, Any]) -> None:
         for name, rows in tables.items():
-            Path(path, name).mkdir(parents=True)
-            pq.write_table(pa.table({"run_id": [rows.run_id] * rows.count}), f"{path}/{name}/part-0.parquet")
-        written = {name: fingerprint(self.files, f"{path}/{name}", rows.count) for name, rows in tables.items()}
-        return StagedRun(self.files, self.root, run_id, path, current_run_id(self.given), written)
+            path = f"{staged.path}/{name}"
+            Path(path).mkdir(parents=True)
+            pq.write_table(pa.table({"run_id": [rows.run_id] * rows.count}), f"{path}/part-0.parquet")
+            staged.tables[name] = fingerprint(self.files, path, rows.count)
 
 
 def read_rows(uri: str) -> Rows:
@@ -119,9 +125,9 @@ def sinks(tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch) -> Se
     return made
 
 
-def run(sinks: Several, run_id: str, audit: Callable[[StagedEverywhere], None] | None = None) -> None:
-    tables: dict[str, Any] = {name: Rows(run_id) for name in ("items",)}
-    publish(sinks, run_id, tables, lambda _: {"run_id": run_id}, audit)
+def run(sinks: Several, run_id: str, audit: Audit | None = None) -> None:
+    tables: dict[str, Any] = {"items": Rows(run_id)}
+    publish(replace(sinks, audit=audit), run_id, tables, lambda _: {"run_id": run_id})
 
 
 def found(sinks: Several) -> set[str]:
@@ -130,26 +136,34 @@ def found(sinks: Several) -> set[str]:
     return {str(current_run_id(sinks.directory.given)), *shelves}
 
 
-def test_all_is_staged_and_audited_before_the_first_place_changes(sinks: Several, log: list[str]) -> None:
-    run(sinks, "second", audit=lambda _: log.append("audit"))
-    assert log == ["left write", "right write", "audit", "left show", "right show"]
+def test_the_directory_is_audited_first_and_all_are_written_before_the_first_changes(
+    sinks: Several, log: list[str]
+) -> None:
+    def tell(staged: StagedRun) -> dict[str, Any]:
+        log.append(f"audit {', '.join(staged.tables)}")
+        return {"runs": Rows("second", 1)}
+
+    run(sinks, "second", audit=tell)
+    assert log == [
+        "audit items", *["left write"] * 2, *["right write"] * 2, *["left show"] * 2, *["right show"] * 2
+    ]  # fmt: skip
     assert found(sinks) == {"second"}
     record = current_run(sinks.directory.given).record
     assert record["warehouses"] == {
-        "left": {"where": "left/items", "tables": {"items": 3}},
-        "right": {"where": "right/items", "tables": {"items": 3}},
+        place: {"where": f"{place}/items, {place}/runs", "tables": {"items": 3, "runs": 1}}
+        for place in ("left", "right")
     }
 
 
 def test_a_refused_audit_leaves_nothing_anywhere(sinks: Several, log: list[str]) -> None:
-    def refuse(_: StagedEverywhere) -> None:
+    def refuse(_: StagedRun) -> dict[str, Any]:
         raise AuditError("no")
 
     with pytest.raises(AuditError, match="no"):
         run(sinks, "second", audit=refuse)
     assert found(sinks) == {"first"}
-    assert [step for step in log if "show" in step] == []
-    assert [len(shelf.rows) for shelf in sinks.warehouses if isinstance(shelf, Shelf)] == [1, 1]
+    assert log == []
+    assert [path.name for path in Path(sinks.directory.root).glob(".staging-*")] == []
 
 
 def test_a_place_that_fails_takes_those_before_it_back(sinks: Several, log: list[str]) -> None:
@@ -167,9 +181,10 @@ def test_a_place_that_fails_takes_those_before_it_back(sinks: Several, log: list
 
 
 def test_a_directory_that_moved_on_keeps_the_warehouses_as_they_were(sinks: Several, log: list[str]) -> None:
-    def overtake(_: StagedEverywhere) -> None:
+    def overtake(_: StagedRun) -> dict[str, Any]:
         other: dict[str, Any] = {"items": Rows("other")}
         publish(sinks.directory, "other", other, lambda _: {})
+        return {}
 
     with pytest.raises(ConflictError, match="went from run first to run other"):
         run(sinks, "second", audit=overtake)

@@ -54,18 +54,20 @@ def quadratic(row: Array, matrix: Array) -> float:
 
 
 def user_row(problem: biased.Problem, x: biased.Unknowns, i: int, z: float, h: float) -> Array:
-    """What [theta_u, b_u, gamma_u] is multiplied with."""
-    return np.concatenate([z * x.beta[i], [z] * problem.biases, [h] * problem.own])
+    """What [theta_u, kappa_u, b_u, gamma_u] is multiplied with."""
+    q = biased.covariates(problem)[1][i]
+    return np.concatenate([z * x.beta[i], z * q, [z] * problem.biases, [h] * problem.own])
 
 
 def item_row(problem: biased.Problem, x: biased.Unknowns, u: int, z: float) -> Array:
-    """What [beta_i, c_i] is multiplied with."""
-    return np.concatenate([z * x.theta[u], [z] * problem.biases])
+    """What [beta_i, rho_i, c_i] is multiplied with."""
+    return np.concatenate([z * x.theta[u], z * biased.covariates(problem)[0][u], [z] * problem.biases])
 
 
 def user_matrix(problem: biased.Problem, x: biased.Unknowns, u: int) -> Array:
     rank, count = x.theta.shape[1], problem.user_count[u]
-    regs = [count * problem.user_reg] * rank + [problem.user_bias_reg] * problem.biases
+    regs = [count * problem.user_reg] * rank + [problem.confounder_reg] * x.kappa.shape[1]
+    regs += [problem.user_bias_reg] * problem.biases
     regs += [problem.confounder_reg] * problem.own
     matrix = np.diag(np.array(regs, dtype=float))
     for i in range(problem.ratings.shape[1]):
@@ -76,7 +78,8 @@ def user_matrix(problem: biased.Problem, x: biased.Unknowns, u: int) -> Array:
 
 def item_matrix(problem: biased.Problem, x: biased.Unknowns, i: int) -> Array:
     rank, count = x.beta.shape[1], problem.item_count[i]
-    regs = [count * problem.item_reg] * rank + [problem.item_bias_reg] * problem.biases
+    regs = [count * problem.item_reg] * rank + [problem.confounder_reg] * x.rho.shape[1]
+    regs += [problem.item_bias_reg] * problem.biases
     matrix = np.diag(np.array(regs, dtype=float))
     for u in range(problem.ratings.shape[0]):
         row = item_row(problem, x, u, problem.mask[u, i])

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from dcrec_spark.config import RetrainConfig, load_config
+from dcrec_spark.config.jobs import RetrainConfig
+from dcrec_spark.config.load import load_config
 from tests.clusters.commands import HOW_TO, blocks_of, with_values
 from tests.spark.standalone import ROOT, environment, spark_home
 

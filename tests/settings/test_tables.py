@@ -10,8 +10,7 @@ from pydantic import ValidationError
 from pyspark.ml.param import Params
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
-from dcrec_spark.config import EngineConfig, ExposureConfig, OutcomeConfig
-from dcrec_spark.config.stages import exposure_params, outcome_params
+from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig, exposure_params, outcome_params
 from dcrec_spark.config.types import Section
 from dcrec_spark.settings.domains import Choice, Domain, Flag, Number
 from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, OUTCOMES, SECTIONS, Setting, in_section, params

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import DataError
 from dcrec_spark.storage.local import LocalFiles
-from dcrec_spark.storage.tables import write_table
+from dcrec_spark.storage.staging import write_table
 from tests.frames import frame_of
 
 

@@ -8,10 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType
 
-from dcrec_spark.config import InputConfig
+from dcrec_spark.config.sections import InputConfig
 from dcrec_spark.data.listed import read_listed
-from dcrec_spark.data.read import read_ratings
-from dcrec_spark.data.snapshots import pin_snapshot
+from dcrec_spark.data.read import pin_snapshot, read_ratings
 from dcrec_spark.errors import ConfigError, DataError
 
 pytestmark = pytest.mark.warehouse

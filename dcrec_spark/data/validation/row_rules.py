@@ -8,13 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, NumericType, StringType, TimestampNTZType, TimestampType
 
-from dcrec_spark.config import ValidationConfig
-from dcrec_spark.data.columns import (
-    MALFORMED,
-    NUMBERS,
-    Rule,
-    names_of_broken,
-)
+from dcrec_spark.config.sections import ValidationConfig
+from dcrec_spark.data.columns import MALFORMED, NUMBERS, Rule, names_of_broken
 from dcrec_spark.data.limits import LARGEST_COUNT, LARGEST_RATING, SMALLEST_PROPENSITY
 
 # A cast alone would take Java's notations, 5f and 0x1p3, for numbers.
@@ -123,8 +118,6 @@ def _seconds(stored: DataType) -> Column:
 
 
 def _time_rules(seconds: Column, stored: DataType, now: float) -> list[Rule]:
-    """Rules for times. A row without one stays, as the oldest."""
     given = F.col("timestamp").isNotNull() & ~_blank(F.col("timestamp"), stored)
-    rules = [Rule("unparsable_timestamp", given & seconds.isNull())]
-    rules.append(Rule("future_timestamp", seconds > int(now) + CLOCK_SKEW_SECONDS))
-    return rules
+    late = seconds > int(now) + CLOCK_SKEW_SECONDS
+    return [Rule("unparsable_timestamp", given & seconds.isNull()), Rule("future_timestamp", late)]

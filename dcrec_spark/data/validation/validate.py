@@ -6,14 +6,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from dcrec_spark.config import ValidationConfig
+from dcrec_spark.config.sections import ValidationConfig
 from dcrec_spark.data.columns import check_types
 from dcrec_spark.data.spark_errors import reading_rows
-from dcrec_spark.data.validation import count_limits, duplicates
+from dcrec_spark.data.validation import several_rows
 from dcrec_spark.data.validation.row_rules import check_rows
 from dcrec_spark.errors import DataError
 
@@ -73,11 +73,10 @@ def validate(
         rejects = labelled.filter(F.size("reasons") > 0).select("raw", "reasons")
         counts, reasons = _counts(groups, merged_rows)
         _require_usable(groups, counts, reasons, config, rejects)
+        good_rows = next(group for group in groups if not group.reasons)
         if to_fit:
-            _require_two(groups)
-            _require_not_negative(groups)
-            _require_not_all_zero(groups)
-        return Validated(ratings, rejects, counts, reasons, _warnings(groups, config), cached.pop_all().close)
+            _require_fittable(good_rows)
+        return Validated(ratings, rejects, counts, reasons, _warnings(good_rows, config), cached.pop_all().close)
 
 
 def _cache(frame: DataFrame, cached: ExitStack) -> DataFrame:
@@ -88,19 +87,18 @@ def _cache(frame: DataFrame, cached: ExitStack) -> DataFrame:
 def _label(raw: DataFrame, config: ValidationConfig, seed: int, now: float, cached: ExitStack) -> DataFrame:
     """Check the rows, and add the text of the raw row where it is rejected. cached."""
     checked = check_rows(raw, config, now)
-    if count_limits.has_limits(config):
-        checked = count_limits.apply_limits(_cache(checked, cached), config, seed)
+    if several_rows.has_limits(config):
+        checked = several_rows.apply_limits(_cache(checked, cached), config, seed)
     stored = checked.schema["raw"].dataType
     text = F.col("raw") if isinstance(stored, StringType) else F.to_json("raw")
     return _cache(checked.withColumn("raw", F.when(F.size("reasons") > 0, text)), cached)
 
 
 def _one_row_per_pair(good: DataFrame, config: ValidationConfig, cached: ExitStack) -> tuple[DataFrame, int]:
-    """Ratings without duplicates, and the number of rows that were merged into others."""
     if config.duplicates == "error":
-        duplicates.require_none(good)
+        several_rows.require_none(good)
         return good, 0
-    merged = _cache(duplicates.merge(good, config), cached)
+    merged = _cache(several_rows.merge(good, config), cached)
     totals = merged.agg(F.sum("rows") - F.count(F.lit(1))).first()
     return merged.drop("rows"), int(totals[0] or 0) if totals else 0
 
@@ -112,12 +110,7 @@ def _groups(labelled: DataFrame) -> list[_SameReasons]:
         hashed = F.xxhash64(f"{side}_id")
         ranges.append((F.min(hashed) == F.max(hashed)).alias(f"one_{side}"))
     rows = labelled.groupBy("reasons").agg(F.count(F.lit(1)).alias("rows"), *ranges).collect()
-    return [_group(row) for row in rows]
-
-
-def _group(row: Row) -> _SameReasons:
-    values = row.asDict()
-    return _SameReasons(**{**values, "reasons": tuple(values["reasons"])})
+    return [_SameReasons(**{**row.asDict(), "reasons": tuple(row["reasons"])}) for row in rows]
 
 
 def _counts(groups: list[_SameReasons], merged_rows: int) -> tuple[dict[str, int], dict[str, int]]:
@@ -148,7 +141,7 @@ def _require_usable(
         raise DataError("the input has no rows; expected ratings. Check what input.path or input.table points at")
     if counts["accepted"] == 0:
         raise DataError(f"all {counts['rows_in']} rows are rejected: {_top_reasons(reasons, rejects)}")
-    left_out = sum(group.rows for group in groups if set(group.reasons) & set(count_limits.LIMITS))
+    left_out = sum(group.rows for group in groups if set(group.reasons) & set(several_rows.LIMITS))
     share = (counts["rejected"] - left_out) / counts["rows_in"]
     if share > config.max_reject_share:
         raise DataError(
@@ -157,27 +150,18 @@ def _require_usable(
         )
 
 
-def _require_two(groups: list[_SameReasons]) -> None:
-    good = next(group for group in groups if not group.reasons)
+def _require_fittable(good: _SameReasons) -> None:
     for side, alone in (("user", good.one_user), ("item", good.one_item)):
         if alone:
             raise DataError(
                 f"all {good.rows} good rows are of one {side}; expected at least two, for the exposure model "
                 f"learns from how {side}s differ. Check input.columns.{side} and the limits of validation"
             )
-
-
-def _require_not_negative(groups: list[_SameReasons]) -> None:
-    good = next(group for group in groups if not group.reasons)
     if good.lowest is not None and good.lowest < 0:
         raise DataError(
             f"the ratings go down to {good.lowest:g}, and models are fitted to ratings from 0 on; shift the scale at "
             "the source, or set validation.scale_min to 0 or more to reject what lies below"
         )
-
-
-def _require_not_all_zero(groups: list[_SameReasons]) -> None:
-    good = next(group for group in groups if not group.reasons)
     if good.highest == 0:
         raise DataError(
             f"all {good.rows} good rows have the rating 0, from which no preference can be learned; expected ratings "
@@ -195,8 +179,7 @@ def _top_reasons(reasons: dict[str, int], rejects: DataFrame) -> str:
     return f"{named}; for example {shown!r} is {top[0][0]}{hint}"
 
 
-def _warnings(groups: list[_SameReasons], config: ValidationConfig) -> tuple[str, ...]:
-    good = next(group for group in groups if not group.reasons)
+def _warnings(good: _SameReasons, config: ValidationConfig) -> tuple[str, ...]:
     warnings = []
     if good.lowest == good.highest:
         warnings.append(f"all ratings are {good.lowest:g}: they say nothing of preferences beyond who rated what")

@@ -6,14 +6,13 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import EvaluateConfig
+from dcrec_spark.config.jobs import EvaluateConfig
 from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram
 from dcrec_spark.evaluation.measures import COMPOSITION, Measure, MeasureKind
 from dcrec_spark.evaluation.result import Estimate, Metrics
-from dcrec_spark.jobs.evaluate.comparison import BASELINE, COMPARED, MODEL, Comparison
-from dcrec_spark.jobs.evaluate.measure import Measurements, difference_of
+from dcrec_spark.jobs.evaluate.measure import BASELINE, COMPARED, MODEL, Comparison, Measurements, difference_of
 from dcrec_spark.jobs.inputs import as_trained
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
@@ -44,6 +43,7 @@ def report_facts(
 ) -> ReportFacts:
     """Collect what the report shows. record : ``run.json`` of the run that fitted the model, empty for none."""
     model, k = comparison.model, measurements.of_lists.settings.ks[-1]
+    degenerate = [*(model.exposureModel.degeneracies if model.exposureModel else []), *model.degeneracies]
     samples, no_reasons = sample_users(config, comparison, measurements.lists, titles)
     return ReportFacts(
         run_id=run.run_id,
@@ -54,7 +54,7 @@ def report_facts(
         adjustment=model.getOrDefault("adjustment"),
         intercept=model.intercept,
         unrated_are_zeros=family_of(model).unrated_are_zeros,
-        problems=[*run.warnings, *_degeneracies(model), *_problems_of_fit(record)],
+        problems=[*run.warnings, *map(str, degenerate), *_problems_of_fit(record)],
         data=_data(comparison),
         stages=_stages(model),
         check=check or "There is no exposure model to check.",
@@ -101,11 +101,6 @@ def _describe(saved: SavedModel) -> str:
     kind = {"none": "classical", "ipw": "weighted by inverse propensities"}.get(get("adjustment"), "deconfounded")
     text = f"{get('outcome')} matrix factorization, {kind}, rank {get('rank')}"
     return text if exposure is None else f"{text}, exposure rank {exposure.getOrDefault('rank')}"
-
-
-def _degeneracies(model: DeconfoundedMFModel) -> list[str]:
-    exposure = [] if model.exposureModel is None else model.exposureModel.degeneracies
-    return [str(fact) for fact in (*exposure, *model.degeneracies)]
 
 
 def _problems_of_fit(record: Mapping[str, Any]) -> list[str]:
@@ -157,10 +152,7 @@ def _gamma(model: DeconfoundedMFModel) -> GammaFacts | None:
 def sample_users(
     config: EvaluateConfig, comparison: Comparison, lists: DataFrame, titles: DataFrame | None
 ) -> tuple[dict[str, Sequence[Any]], str]:
-    """Recommendations of a few users with the parts of each score and reasons, and why there are no reasons.
-
-    The users are those with the smallest hashes of (seed, user).
-    """
+    """Recommendations and reasons of the users with the smallest hashes of (seed, user), or why there are none."""
     by_hash = F.xxhash64(F.lit(config.run.seed).cast("long"), F.col("user_id").cast("string"))
     users = lists.select("user_id").distinct().orderBy(by_hash, "user_id").limit(_SAMPLE_USERS)
     parts = ["user_id", "rank", "item_id", "score", "preference", "confounder"]

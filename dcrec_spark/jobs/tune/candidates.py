@@ -9,7 +9,9 @@ from typing import Any
 import scipy.stats
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 
-from dcrec_spark.config import ExposureConfig, OutcomeConfig, Range, TuneConfig
+from dcrec_spark.config.jobs import TuneConfig
+from dcrec_spark.config.space import Range
+from dcrec_spark.config.stages import ExposureConfig, OutcomeConfig
 from dcrec_spark.errors import ConfigError
 
 Parameters = Mapping[str, Any]
@@ -43,32 +45,27 @@ class Candidate:
 
 
 def draw_candidates(config: TuneConfig) -> list[Candidate]:
-    """Draw the candidates of a search. Of several with the same settings the first is taken.
-
-    Raises ConfigError: the space is empty, or two of its choices exclude each other.
-    """
+    """Draw distinct candidates of a search. Raises ConfigError: no space, or two choices exclude each other."""
     if not config.tuning.space:
         raise ConfigError(
             "setting tuning.space: found no settings to try, expected some with their choices, such as "
             "{exposure.rank: [5, 10, 20], outcome.rank: [5, 10, 20]}; conf/tune.yaml is an example"
         )
-    drawn = _grid(config) if config.tuning.search == "grid" else _random(config)
     distinct: dict[str, Candidate] = {}
-    for parameters in drawn:
+    for parameters in _draw(config):
         candidate = _candidate(config, len(distinct), parameters)
         distinct.setdefault(candidate.settings, candidate)
     return list(distinct.values())
 
 
-def _grid(config: TuneConfig) -> Iterator[Parameters]:
-    yield from ParameterGrid({name: list(choices) for name, choices in config.tuning.space.items()})
-
-
-def _random(config: TuneConfig) -> Iterator[Parameters]:
-    """Draw independently. Without repetition if all choices are lists."""
+def _draw(config: TuneConfig) -> Iterator[Parameters]:
+    """Yield a grid, or draw independently, without repetition if all choices are lists."""
     # scikit-learn has no log-uniform whole numbers, so a range is sampled as a place from 0 to 1.
     ranges = {name: choices for name, choices in config.tuning.space.items() if isinstance(choices, Range)}
     lists = {name: list(choices) for name, choices in config.tuning.space.items() if not isinstance(choices, Range)}
+    if config.tuning.search == "grid":
+        yield from ParameterGrid(lists)
+        return
     trials = config.tuning.trials if ranges else min(config.tuning.trials, len(ParameterGrid(lists)))
     distributions = {**lists, **dict.fromkeys(ranges, scipy.stats.uniform())}
     for sample in ParameterSampler(distributions, trials, random_state=config.run.seed % 2**32):
@@ -87,8 +84,5 @@ def _candidate(config: TuneConfig, number: int, parameters: Parameters) -> Candi
 
 def format_parameters(parameters: Parameters) -> str:
     """Format parameters for people: ``exposure.rank=5, outcome.rank=10``."""
-    return ", ".join(f"{name}={_format(value)}" for name, value in parameters.items())
-
-
-def _format(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else json.dumps(value).strip('"')
+    texts = {name: f"{v:.4g}" if isinstance(v, float) else json.dumps(v).strip('"') for name, v in parameters.items()}
+    return ", ".join(f"{name}={text}" for name, text in texts.items())

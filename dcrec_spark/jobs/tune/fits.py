@@ -5,14 +5,13 @@ Both give the same metrics up to rounding. Each exposure model is fitted once an
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.config import TuneConfig
+from dcrec_spark.config.jobs import TuneConfig
 from dcrec_spark.config.stages import exposure_params, outcome_params
 from dcrec_spark.errors import DataError, FitError
 from dcrec_spark.evaluation.measures import Columns, Measure, MetricSettings
@@ -20,6 +19,7 @@ from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.splits import split_by_time, split_within_users
 from dcrec_spark.evaluation.weights import weigh_by_exposure
+from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.tune.candidates import Candidate
 from dcrec_spark.jobs.tune.trials import Measured
 from dcrec_spark.local.data import Parts, gather
@@ -114,10 +114,7 @@ class InMemory:
 
     @classmethod
     def open(cls, spark: SparkSession, config: TuneConfig, held_out: Split) -> "tuple[InMemory, Sizes]":
-        """Bring both parts to the driver.
-
-        Raises DataError: a part is empty.
-        """
+        """Bring both parts to the driver. Raises DataError: a part is empty."""
         gathered = gather(held_out._asdict(), COLUMNS)
         parts = gathered.select_known("validation", ("train",))
         sizes = [len(part["rating"]) for part in (parts.of["train"], gathered.of["validation"], parts.of["validation"])]
@@ -155,21 +152,18 @@ class OnCluster:
     wave: int = 1
 
     @classmethod
-    def open(cls, config: TuneConfig, held_out: Split, resources: ExitStack) -> "tuple[OnCluster, Sizes]":
-        """Cache both parts, which are released with ``resources``.
-
-        Raises DataError: a part is empty.
-        """
-        train, validation = _cache(held_out.train, resources), _cache(held_out.validation, resources)
+    def open(cls, context: Context[TuneConfig], held_out: Split) -> "tuple[OnCluster, Sizes]":
+        """Cache both parts, which are released with the job. Raises DataError: a part is empty."""
+        config, train, validation = context.config, context.cache(held_out.train), context.cache(held_out.validation)
         known = validation
         for side in (COLUMNS.user, COLUMNS.item):
             known = known.join(train.select(side).distinct(), side, "left_semi")
-        known = _cache(known.select(train.columns), resources)
+        known = context.cache(known.select(train.columns))
         sizes = _sizes(train.count(), validation.count(), known.count())
         if config.tuning.weights == "exposure":
             exposure = _weighing(config, train.columns).fit(train)
-            resources.callback(exposure.release)
-            known = _cache(weigh_by_exposure(exposure.transform(known)), resources)
+            context.resources.callback(exposure.release)
+            known = context.cache(weigh_by_exposure(exposure.transform(known)))
         return cls(config, Split(train, known)), sizes
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
@@ -179,7 +173,11 @@ class OnCluster:
             group = list(sharing)
             _, params = _params(self.config, group[0], self.parts.train.columns)
             try:
-                model = None if params is None else self._fit_exposure(params)
+                model = None
+                if params is not None:
+                    estimator = PoissonFactorization(**params)
+                    estimator.listener = ignore_progress
+                    model = estimator.fit(self.parts.train)
             except FitError as error:
                 yield from ((candidate, error) for candidate in group)
                 continue
@@ -189,11 +187,6 @@ class OnCluster:
             finally:
                 if model is not None:
                     model.release()
-
-    def _fit_exposure(self, params: dict[str, Any]) -> PoissonFactorizationModel:
-        estimator = PoissonFactorization(**params)
-        estimator.listener = ignore_progress
-        return estimator.fit(self.parts.train)
 
     def _fit(self, candidate: Candidate, exposure: PoissonFactorizationModel | None) -> Measured | FitError:
         outcome, _ = _params(self.config, candidate, self.parts.train.columns)
@@ -246,8 +239,3 @@ def _sizes(train: int, held_out: int, known: int) -> Sizes:
             f"({held_out - known} more are of users or items without any to fit to); expected some of both"
         )
     return Sizes(train, known, held_out - known)
-
-
-def _cache(frame: DataFrame, resources: ExitStack) -> DataFrame:
-    resources.callback(frame.unpersist)
-    return frame.persist()

@@ -7,7 +7,7 @@ load         trials, rejects, runs. best/best.yaml
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import ClassVar
@@ -19,19 +19,25 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dcrec_spark.config import TuneConfig
+from dcrec_spark.config.jobs import TuneConfig
 from dcrec_spark.data.read import read_ratings
-from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError, FitError
-from dcrec_spark.jobs.inputs import input_line, name_setting, open_ratings, other_ratings, without_limits
+from dcrec_spark.jobs.inputs import (
+    input_line,
+    name_setting,
+    open_ratings,
+    other_input,
+    validate_input,
+    validate_other,
+)
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.jobs.run_record import Run, fingerprint
 from dcrec_spark.jobs.tables import reject_table, text_file
 from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates, format_parameters
-from dcrec_spark.jobs.tune.fits import Attempt, Fits, InMemory, OnCluster, Sizes, fits_in_memory, metric_settings, split
+from dcrec_spark.jobs.tune.fits import Fits, InMemory, OnCluster, Sizes, fits_in_memory, metric_settings, split
 from dcrec_spark.jobs.tune.trials import Ledger, SearchResult, TrialRow, choose
 from dcrec_spark.publish import schemas
-from dcrec_spark.publish.current import current_directory, read_record
+from dcrec_spark.publish.current import current_record
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.version import __version__
 
@@ -66,7 +72,7 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         _require_own_output(context.spark, context.output)
         validation = None
         if config.tuning.validation_path is not None:
-            given = other_ratings(config.input, config.tuning.validation_path, VALIDATION)
+            given = other_input(config.input, config.tuning.validation_path, VALIDATION)
             validation = name_setting(VALIDATION, lambda: read_ratings(context.spark, given))
         inputs = TuneInputs(open_ratings(context), validation, draw_candidates(config))
         if config.tuning.split == "time" and "timestamp" not in inputs.ratings.columns:
@@ -76,14 +82,19 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
     def transform(self, context: Context[TuneConfig], inputs: TuneInputs) -> Outputs[SearchResult]:
         """Validate, hold ratings out, fit and measure each candidate, choose."""
         config, run, step = context.config, context.run, context.reporter.step
-        with step("validate"):
-            valid = validate(inputs.ratings, config.validation, seed=config.run.seed)
-            context.resources.callback(valid.unpersist)
-            run.note_validation(valid)
-            chosen_by = None if inputs.validation is None else _validation(context, inputs.validation)
+        valid = validate_input(context, inputs.ratings, to_fit=True)
+        given = inputs.validation
+        chosen_by = None if given is None else validate_other(context, given, VALIDATION).ratings
         ledger = Ledger(*open_files(context.output, context.spark), _search_name(config, run, chosen_by))
         with step("hold out"):
-            fits, sizes = self._open(context, inputs, valid, chosen_by)
+            parts = split(config, valid.ratings, chosen_by)
+            small = valid.counts["ratings"] <= self.most_in_memory
+            opened: tuple[Fits, Sizes] = (
+                InMemory.open(context.spark, config, parts)
+                if small and fits_in_memory(config, inputs.candidates, valid.ratings.columns)
+                else OnCluster.open(context, parts)
+            )
+            fits, sizes = opened
             _record_sizes(run, sizes)
         with step("search"):
             rows = search(inputs.candidates, fits, ledger, run.run_id, config.tuning.metric, context.reporter.counter)
@@ -108,16 +119,6 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         lines.append(f"next: dcrec retrain --config {best}")
         return Group(_best_trials(finished.result), *(Text(line, overflow="fold") for line in lines))
 
-    def _open(
-        self, context: Context[TuneConfig], inputs: TuneInputs, valid: Validated, validation: DataFrame | None
-    ) -> tuple[Fits, Sizes]:
-        config, candidates = context.config, inputs.candidates
-        parts = split(config, valid.ratings, validation)
-        small = valid.counts["ratings"] <= self.most_in_memory
-        if small and fits_in_memory(config, candidates, valid.ratings.columns):
-            return InMemory.open(context.spark, config, parts)
-        return OnCluster.open(config, parts, context.resources)
-
 
 def search(
     candidates: Sequence[Candidate],
@@ -137,7 +138,8 @@ def search(
     rows = [replace(known[key], trial=candidate.number) for key, candidate in keys.items() if key in known]
     missing = [candidate for key, candidate in keys.items() if key not in known]
     count = counter("trials", len(missing))
-    for wave in _waves(fits.run(missing), fits.wave):
+    attempts = fits.run(missing)
+    while wave := list(islice(attempts, fits.wave)):
         done = [TrialRow.of(candidate, ledger.search, run_id, metric, result) for candidate, result in wave]
         if any(row.value != row.value for row in done):
             raise DataError(
@@ -154,28 +156,14 @@ def search(
     return rows
 
 
-def _waves(attempts: Iterator[Attempt], size: int) -> Iterator[list[Attempt]]:
-    while wave := list(islice(attempts, size)):
-        yield wave
-
-
 def _require_own_output(spark: SparkSession, output: str) -> None:
     """Refuse a directory where another job publishes: readers of its current run would get the search instead."""
-    directory = current_directory(output, spark)
-    record = None if directory is None else read_record(directory, spark)
+    record = current_record(output, spark)
     if record is not None and record["job"] != TuneConfig.job:
         raise ConfigError(
             f"setting output.path: {output!r} is where the job {record['job']} publishes, and a search would replace "
             "its tables for all who read the current run; choose another directory"
         )
-
-
-def _validation(context: Context[TuneConfig], given: DataFrame) -> DataFrame:
-    """Validate the ratings to choose by. The limits on how many a user or an item has are for fits."""
-    limits = without_limits(context.config.validation)
-    valid = name_setting(VALIDATION, lambda: validate(given, limits, to_fit=False))
-    context.resources.callback(valid.unpersist)
-    return valid.ratings
 
 
 def _search_name(config: TuneConfig, run: Run, chosen_by: DataFrame | None) -> str:
@@ -219,7 +207,6 @@ def _record_search(run: Run, ledger: Ledger, rows: Sequence[TrialRow], choice: S
 
 
 def _best_yaml(config: TuneConfig, candidates: Sequence[Candidate], best: TrialRow) -> str:
-    """Both stages in full, for the job retrain."""
     chosen = next(candidate for candidate in candidates if candidate.number == best.trial)
     exposure = chosen.exposure or config.exposure
     sections = {"exposure": exposure.model_dump(mode="json"), "outcome": chosen.outcome.model_dump(mode="json")}

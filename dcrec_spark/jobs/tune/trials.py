@@ -117,10 +117,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Trials with a value, the best first.
-
-    difference : of the best and the second, on the same resamples. None without a second.
-    """
+    """Trials with a value, the best first. difference : of the first two, on the same resamples, if there are two."""
 
     trials: Sequence[TrialRow]
     difference: Estimate | None

@@ -41,14 +41,20 @@ def pulls(
     last: int,
     block: RatingBlock,
     known: Numbers,
+    of_pair: Numbers,
     gamma: Numbers,
     on_preference: float,
     curvature: Numbers,
     pull: Numbers,
 ) -> None:
-    """curvature = w - z w0, pull = w (y - k - gamma h) + z w0 (k + gamma p) of each pair, p the product for h."""
+    """curvature = w - z w0, pull = w (y - k - gamma h) + z w0 (k + gamma p) of each pair, p the product for h.
+
+    of_pair : (nnz,) further known numbers, or (0,).
+    """
     for n in range(block.row_ptr[first], block.row_ptr[last]):
         offset, weight = _of_source(known, block.col[n]), block.weight[n]
+        if len(of_pair) > 0:
+            offset += of_pair[n]
         shown = offset
         if len(gamma) > 0:
             times = _of_source(gamma, block.col[n])
@@ -63,7 +69,9 @@ def confounder_sums(
     last: int,
     block: RatingBlock,
     known: Numbers,
+    known_of_pair: Numbers,
     shown: Numbers,
+    shown_of_pair: Numbers,
     unobserved: float,
     on_preference: float,
     sums: Numbers,
@@ -75,7 +83,12 @@ def confounder_sums(
             at = block.col[n]
             h, p = np.float64(block.a_hat[n]), np.float64(block.low_rank[n])
             square += on_preference * h * h - unobserved * p * p
-            drawn += unobserved * _of_source(shown, at) * p - on_preference * _of_source(known, at) * h
+            shown_here, known_here = _of_source(shown, at), _of_source(known, at)
+            if len(shown_of_pair) > 0:
+                shown_here += shown_of_pair[n]
+            if len(known_of_pair) > 0:
+                known_here += known_of_pair[n]
+            drawn += unobserved * shown_here * p - on_preference * known_here * h
         sums[row, 0], sums[row, 1] = square, drawn
 
 
@@ -97,7 +110,8 @@ def scores(
 ) -> None:
     """Add up what J and the shared terms need of each row's pairs, in the order of the six sums below.
 
-    rows, others : [factors (, bias) (, weight of the confounder)] of either side. The side with the weight departs.
+    rows, others : of either side, [rank numbers whose products are the preference (, bias) (, weight of the
+    confounder)]. The side with the weight departs.
     """
     confounded = len(block.a_hat) > 0
     own, products = np.zeros(rank), np.zeros(PIECE)

@@ -34,7 +34,8 @@ from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 
-NUMBERS = ["preference", "confounder", "user_bias", "item_bias", "baseline", "others", "implied", "fitted"]
+PARTS = ["preference", "confounder", "composition", "features", "user_bias", "item_bias", "baseline"]
+NUMBERS = [*PARTS, "others", "implied", "fitted"]
 REASON = {"item_idx": "long", "rating": "double", "contribution": "double"}
 
 
@@ -148,9 +149,7 @@ def _with_ids(
         "preference",
         "confounder",
         F.lit(intercept).alias("intercept"),
-        "user_bias",
-        "item_bias",
-        "baseline",
+        *PARTS[2:],
         F.transform("reasons", _reason).alias("reasons"),
         "others",
         *(further or []),

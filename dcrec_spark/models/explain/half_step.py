@@ -67,15 +67,20 @@ def _memory_of(block: Block, explanation: BlockExplanation, row: Array, item: Ar
     """
     parts, pairs, rated = explanation.parts, block.held_out, block.fitted
     none = np.zeros(len(row))
+    composition = none if explanation.composition is None else explanation.composition
+    features = none if explanation.features is None else explanation.features
+    drawn = explanation.gamma[row] * pairs.value("a_hat") if pairs.has("a_hat") else none
     user_bias = none if explanation.user_bias is None else explanation.user_bias[row]
     item_bias = none if explanation.item_bias is None else explanation.item_bias[pairs.col]
     return {
         "row": row,
         "item_idx": item[pairs.col],
-        "preference": parts.preference + user_bias + item_bias,
+        "preference": parts.preference + user_bias + item_bias + features,
         "user_bias": user_bias,
         "item_bias": item_bias,
-        "confounder": explanation.gamma[row] * pairs.value("a_hat") if pairs.has("a_hat") else none,
+        "confounder": drawn + composition,
+        "composition": composition,
+        "features": features,
         "baseline": parts.baseline,
         "others": parts.others,
         "implied": explanation.implied,

@@ -10,6 +10,7 @@ from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import DataError
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.covariates import attach_composition, attach_known
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out
@@ -121,11 +122,15 @@ def _require_distinct(rated: DataFrame) -> None:
 
 
 def with_exposure_term(fitted: FittedOutcome, layout: Layout, resources: FitResources) -> Layout:
-    """Attach the confounder of each pair, from the exposure factors that the model has."""
+    """Attach the confounder of each pair and the covariates of each row, as the model has them."""
+    for is_user in (True, False):
+        layout = attach_known(layout, is_user, fitted.table(is_user), fitted.covariates, resources)
     if fitted.exposure is None:
         return layout
     users, items = exposure_states(fitted, fitted.exposure, layout, resources)
     layout, _ = attach_confounder(layout, users, items, fitted.family.exposure_term, resources, fitted.form)
+    if fitted.family.has_composition:
+        layout, _ = attach_composition(layout, (users, items), resources, fitted.covariates.composition())
     return layout
 
 

@@ -109,7 +109,8 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
         names = get("userCol"), get("itemCol")
         require_columns(dataset, names, [count] if count else [], [held_out] if held_out else [])
         require_checkpoint_directory(dataset.sparkSession)
-        settings = layout_settings(self, PoissonExposure.of(self).row_width, splits=PoissonExposure.splits)
+        family = PoissonExposure.of(self)
+        settings = layout_settings(self, family.row_width, splits=family.splits)
         with FitResources() as resources:
             layout = lay_out(dataset, *names, exposure_values(count), settings, resources, held_out)
             return fit_exposure(self, layout, resources).model

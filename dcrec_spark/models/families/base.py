@@ -104,6 +104,7 @@ class BlockExplanation(NamedTuple):
     preference, attribute : (n, K) and (m, K) factors of the rows and of the inbox.
     implied, fitted : (P,) theta . beta of each pair, as the given ratings make it, and as the model has it.
     user_bias, item_bias : (n,) and (m,) of the rows and of the inbox. None where there are none.
+    composition, features : (P,) of each pair, slopes times covariates: of the exposure's composition, and of features.
     """
 
     parts: Explained
@@ -114,6 +115,8 @@ class BlockExplanation(NamedTuple):
     fitted: Floats
     user_bias: Floats | None = None
     item_bias: Floats | None = None
+    composition: Floats | None = None
+    features: Floats | None = None
 
 
 Explainer = Callable[[KernelInput, Wanted], BlockExplanation]
@@ -147,14 +150,12 @@ class Family(ABC):
     objective : what a fit optimises.
     reads : names of further Params that the family takes its settings from.
     settings : their values and those of the Params that every family reads, plain numbers and strings.
-    splits : whether its steps are :class:`dcrec_spark.engine.heavy_items.Splitting`, so that items may be heavy.
     """
 
     stage: ClassVar[str]
     value: ClassVar[str]
     objective: ClassVar[Objective]
     reads: ClassVar[tuple[str, ...]] = ()
-    splits: ClassVar[bool] = False
     _all_read: ClassVar[tuple[str, ...]] = ("rank", "seed", "precision")
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -169,6 +170,11 @@ class Family(ABC):
     def rank(self) -> int:
         """Factors of each row, K."""
         return int(self.settings["rank"])
+
+    @property
+    def splits(self) -> bool:
+        """Whether its steps are :class:`dcrec_spark.engine.heavy_items.Splitting`, so that items may be heavy."""
+        return False
 
     @property
     def row_width(self) -> int:
@@ -263,7 +269,7 @@ class OutcomeFamily(Family):
     """A family of rating models: y_ui(1) = theta_u . beta_i (+ b_u + c_i) + gamma_u a_hat_ui + beta_0.
 
     The tables of users have the columns ``features`` and ``gamma``, those of items ``features``, both ``bias`` where
-    there are biases, whatever else.
+    there are biases, ``slopes`` and ``covariates`` where there are covariates, whatever else.
 
     Attributes
     ----------
@@ -312,6 +318,26 @@ class OutcomeFamily(Family):
     def has_biases(self) -> bool:
         """Whether each row has a bias."""
         return False
+
+    @property
+    def has_composition(self) -> bool:
+        """Whether the composition of each row's exposure is among its covariates."""
+        return False
+
+    @property
+    def covariates(self) -> tuple[int, int]:
+        """Covariates of each user and of each item, P and Q, as a fit has found them."""
+        users, items = self.settings.get("covariates", (0, 0))
+        return users, items
+
+    @property
+    def composition(self) -> int:
+        """How many covariates of each side, the first ones, are the composition of its exposure."""
+        return int(self.settings.get("composition", 0))
+
+    def with_covariates(self, users: int, items: int, composition: int) -> Self:
+        """Return the family for rows with so many covariates."""
+        return type(self)({**self.settings, "covariates": (users, items), "composition": composition})
 
     @property
     def exposure_term(self) -> ExposureTerm:

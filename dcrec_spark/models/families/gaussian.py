@@ -42,6 +42,8 @@ from dcrec_spark.models.families.base import (
 _START_SCALE = 0.1
 # 1 / prior variance of the intercept: next to any number of ratings it is nothing.
 INTERCEPT_REG = 1.0
+# Arrays of a block with the covariates of its rows.
+COMPOSITION, FEATURES = "composition", "features"
 # Steps of conjugate gradients that a row takes in a sweep.
 GRADIENT_STEPS = 3
 
@@ -55,13 +57,12 @@ class LeastSquares(OutcomeFamily):
     """
 
     objective = Objective("J", rises=False)
-    splits = True
     everywhere: ClassVar[bool]
     reads = (
         *("alpha", "unobservedWeight", "regParam", "biasReg", "confounderReg", "regByCount"),
-        *("fitIntercept", "fitBiases", "confounderLink", "leaveOneOut", "solver"),
+        *("fitIntercept", "fitBiases", "confounder", "confounderLink", "leaveOneOut", "solver"),
     )
-    warm_start_settings = ("outcome", "rank", "fitBiases")
+    warm_start_settings = ("outcome", "rank", "fitBiases", "confounder")
 
     @property
     @abstractmethod
@@ -80,7 +81,10 @@ class LeastSquares(OutcomeFamily):
         factor, bias = get("regParam"), get("biasReg")
         return GaussianSteps(
             rank=self.rank,
-            design=Design(unobserved, self.everywhere, weight != "global", weight == "pooled", self.has_biases),
+            design=Design(
+                *(unobserved, self.everywhere, weight != "global", weight == "pooled", self.has_biases),
+                *self.covariates,
+            ),
             reg=Regulariser(factor, factor, get("confounderReg"), INTERCEPT_REG, bias, bias, get("regByCount")),
             alpha=self.alpha,
             fit_intercept=get("fitIntercept"),
@@ -89,6 +93,7 @@ class LeastSquares(OutcomeFamily):
             validates=observed.held_out,
             first_intercept=self.first_intercept(observed, unobserved) if get("fitIntercept") else 0.0,
             gradients=GRADIENT_STEPS if get("solver") == "cg" else 0,
+            composition=self.composition,
         )
 
     @property
@@ -103,14 +108,33 @@ class LeastSquares(OutcomeFamily):
         return bool(self.settings["fitBiases"])
 
     @property
+    def has_composition(self) -> bool:
+        """Whether the composition of each row's exposure is among its covariates."""
+        return self.has_confounder and self.settings["confounder"] == "factors"
+
+    @property
+    def splits(self) -> bool:
+        """Items may be heavy, unless slopes of the users meet their covariates, which the users' blocks do not have."""
+        return not any(self.covariates) and not self.has_composition
+
+    @property
+    def row_width(self) -> int:
+        """Factors, covariates, slopes, bias and gamma travel."""
+        return super().row_width + sum(self.covariates)
+
+    @property
     def exposure_term(self) -> ExposureTerm:
         """As set, and standardised: the prior of gamma is meant for a confounder of unit scale."""
         link, leave_one_out = self.settings["confounderLink"], self.settings["leaveOneOut"]
         return ExposureTerm(link, True, leave_one_out, over_all_pairs=self.unobserved_weight > 0)
 
     def require_consistent(self) -> None:
-        """Refuse a link where all pairs take part: it is no product of vectors, and no sum over all pairs is exact."""
+        """Refuse a link where all pairs or further vectors take part: it is no product of vectors."""
         link = self.settings["confounderLink"]
+        if self.has_composition and link != "identity":
+            raise ConfigError(
+                f"confounderLink={link} with confounder=factors: scores would be no products of vectors; leave one out"
+            )
         if self.has_confounder and link != "identity" and self.unobserved_weight > 0:
             raise ConfigError(
                 f"confounderLink={link} with unobservedWeight={self.unobserved_weight:g}: only the identity adds up "
@@ -132,24 +156,30 @@ class LeastSquares(OutcomeFamily):
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
         """Solved rows. The columns of a posterior are empty."""
         bias = [TableColumn("bias", None)] if self.has_biases else []
+        own, others = self.covariates if is_user else self.covariates[::-1]
+        slopes = [TableColumn("slopes", others), TableColumn("covariates", own)] if own + others else []
         gamma = [TableColumn("gamma", None, remembered=self.gamma_per_user)] if is_user else []
         posterior = [TableColumn(name, 0, remembered=False) for name in ("outcome_shape", "outcome_rate")]
-        return (TableColumn("features", self.rank), *bias, *gamma, *posterior)
+        return (TableColumn("features", self.rank), *bias, *slopes, *gamma, *posterior)
 
     def table_of(self, memory: Arrays, is_user: bool, shared: Shared) -> dict[str, Array]:
-        """Rows are [theta (, b) (, gamma)], [beta (, c)]."""
-        rows = memory["rows"]
+        """Rows are [theta, p, kappa (, b) (, gamma)], [beta, q, rho (, c)]."""
+        rows, rank, both = memory["rows"], self.rank, sum(self.covariates)
+        own = rank + self.covariates[0 if is_user else 1]
         empty = np.empty((len(rows), 0))
-        table = {"features": rows[:, : self.rank], "outcome_shape": empty, "outcome_rate": empty}
+        table = {"features": rows[:, :rank], "outcome_shape": empty, "outcome_rate": empty}
+        if both:
+            table |= {"covariates": rows[:, rank:own], "slopes": rows[:, own : rank + both]}
         if self.has_biases:
-            table["bias"] = rows[:, self.rank]
+            table["bias"] = rows[:, rank + both]
         if is_user:
             table["gamma"] = rows[:, -1] if self.gamma_per_user else filled(len(rows), shared.gamma)
         return table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
         """Return the rows as a half-step sends them."""
-        more = ["bias"] * self.has_biases + ["gamma"] * (is_user and self.gamma_per_user)
+        more = ["covariates", "slopes"] if any(self.covariates) else []
+        more += ["bias"] * self.has_biases + ["gamma"] * (is_user and self.gamma_per_user)
         return {"rows": np.column_stack([columns["features"], *[columns[name] for name in more]])}
 
     @classmethod
@@ -215,6 +245,7 @@ class GaussianSteps:
     alpha : an observed pair weighs 1 + alpha * rating, times its inverse propensity where there is one.
     validates : whether there are held-out pairs. first_intercept : beta_0 where a fit begins.
     gradients : steps of conjugate gradients that a row takes. 0: each is solved by Cholesky's method.
+    composition : how many covariates of each side, the first ones, are the composition of its exposure.
     """
 
     rank: int
@@ -227,6 +258,7 @@ class GaussianSteps:
     validates: bool = False
     first_intercept: float = 0.0
     gradients: int = 0
+    composition: int = 0
     stage: str = "outcome"
 
     rises = False
@@ -239,6 +271,10 @@ class GaussianSteps:
     def update(self, rows: Floats, sums: Arrays) -> Update:
         """Return what a half-step leaves: where the next one begins at the rows, they are its memory too."""
         return Update(rows, sums, {"rows": rows} if self.remembers else {})
+
+    def rows_of(self, block: Block, unknowns: Floats) -> Floats:
+        """Return solved unknowns with the covariates of a block's rows, as they travel."""
+        return self.design.rows_of(unknowns, covariates_of(block), self.rank)
 
     def solve(self, ratings: RatingBlock, system: System, before: Floats | None) -> Floats:
         """Return the rows of a system, solved or after some steps from where they were. None: from zeros."""
@@ -304,12 +340,14 @@ class GaussianSteps:
 def start(inputs: KernelInput, *, model: GaussianSteps) -> Update:
     """Small normal factors by noise of (seed, id) alone, biases of 0, with a memory, known rows start there."""
     uniform = np.clip(noise(model.seed, inputs.block.row_key, model.rank), 2.0**-53, 1 - 2.0**-53)
-    rows = (_START_SCALE * ndtri(uniform)).astype(model.precision)
-    if model.design.biases:
-        rows = np.column_stack([rows, np.zeros(len(rows), rows.dtype)])
+    factors = (_START_SCALE * ndtri(uniform)).astype(model.precision)
+    zeros = np.zeros((len(factors), model.design.slopes(False) + model.design.biases), factors.dtype)
+    rows = model.rows_of(inputs.block, np.hstack([factors, zeros]))
     if inputs.memory:
         known = np.isfinite(inputs.memory["rows"]).all(axis=1)
         rows[known] = inputs.memory["rows"][known]
+        # Known rows have the slopes of the model that they come from, and covariates of this fit.
+        rows = model.rows_of(inputs.block, model.design.unknowns(rows, model.rank, False))
     return model.update(rows, ridge_sums.item_sums(rows, _exposure(inputs.block, model.precision), model.design))
 
 
@@ -318,9 +356,12 @@ def resume_users(inputs: KernelInput, *, model: GaussianSteps) -> Update:
     exposure = _exposure(inputs.block, model.precision)
     if inputs.memory:
         rows = np.nan_to_num(inputs.memory["rows"].astype(model.precision))
+        unknowns = model.design.unknowns(rows, model.rank, True)
     else:
-        has_weight = exposure.shape[1] > 0 and model.design.per_user
-        rows = np.zeros((len(exposure), model.rank + model.design.biases + has_weight), model.precision)
+        width = model.rank + model.design.slopes(True) + model.design.biases
+        width += exposure.shape[1] > 0 and model.design.per_user
+        unknowns = np.zeros((len(exposure), width), model.precision)
+    rows = model.rows_of(inputs.block, unknowns)
     return model.update(rows, ridge_sums.user_sums(rows, exposure, model.design))
 
 
@@ -331,7 +372,7 @@ def user_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
         "known", lambda: ridge.known_by_items(inputs.inbox, ratings.has_confounder, shared, model.design)
     )
     system = ridge.users_system(ratings, inputs.inbox, inputs.source_sums, shared, model.design, model.reg, known)
-    rows = model.solve(ratings, system, _users_before(inputs, ratings, model, shared))
+    rows = model.rows_of(inputs.block, model.solve(ratings, system, _users_before(inputs, ratings, model, shared)))
     sums = ridge_sums.user_sums(rows, ratings.exposure, model.design)
     sums |= ridge_sums.penalty(rows, ratings, True, shared, model.design, model.reg)
     return model.update(rows, sums)
@@ -352,7 +393,7 @@ def _users_before(inputs: KernelInput, ratings: RatingBlock, model: GaussianStep
     before: Floats = inputs.memory["rows"].astype(model.precision)
     if ratings.has_confounder and model.design.per_user:
         before[:, -1] += shared.moved
-    return before
+    return model.design.unknowns(before, model.rank, True)
 
 
 def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> Update:
@@ -362,9 +403,12 @@ def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
         "known", lambda: ridge.known_by_users(inputs.inbox, ratings.has_confounder, shared, model.design)
     )
     system = ridge.items_system(ratings, inputs.inbox, inputs.source_sums, shared, model.design, model.reg, known)
-    rows = model.solve(ratings, system, inputs.memory.get("rows"))
+    before = inputs.memory.get("rows")
+    begin = None if before is None else model.design.unknowns(before, model.rank, False)
+    rows = model.solve(ratings, system, begin)
     if inputs.parts:
         rows[inputs.block[heavy_items.ROW]] = _solve_heavy(inputs, ratings, system, model)
+    rows = model.rows_of(inputs.block, rows)
     sums = ridge_sums.item_sums(rows, ratings.exposure, model.design)
     sums |= ridge_sums.penalty(rows, ratings, False, shared, model.design, model.reg)
     sums |= ridge_sums.observed_sums(ratings, rows, inputs.inbox, shared, model.design)
@@ -407,13 +451,34 @@ def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, s
     """Explain the wanted pairs of a block of users, who are solved anew. The memory is what the model has of them."""
     ratings, rows = rating_block(inputs.block, model), inputs.memory["rows"]
     system = ridge.users_system(ratings, inputs.inbox, inputs.source_sums, shared, model.design, model.reg)
-    parts = explain_ridge(ratings, system, wanted)
+    parts = explain_ridge(ratings, system, wanted, model.rank)
     theta, beta = (np.ascontiguousarray(side[:, : model.rank]) for side in (rows, inputs.inbox))
     has_weight = ratings.has_confounder and model.design.per_user
     gamma = rows[:, -1] if has_weight else filled(len(rows), shared.gamma)
     fitted = inner_products(wanted.row_ptr, wanted.col, theta, beta)
-    biases = [side[:, model.rank] for side in (rows, inputs.inbox)] if model.design.biases else []
-    return BlockExplanation(parts, gamma, theta, beta, parts.preference, fitted, *biases)
+    both = model.design.user_covariates + model.design.item_covariates
+    explanation = BlockExplanation(parts, gamma, theta, beta, parts.preference, fitted)
+    if model.design.biases:
+        at = model.rank + both
+        explanation = explanation._replace(user_bias=rows[:, at], item_bias=inputs.inbox[:, at])
+    composition, features = _covariate_parts(wanted, rows, inputs.inbox, model)
+    return explanation._replace(composition=composition, features=features)
+
+
+def _covariate_parts(wanted: Wanted, users: Floats, items: Floats, model: GaussianSteps) -> tuple[Floats, Floats]:
+    """Return kappa . q + rho . p of each wanted pair, (P,) each: of the exposure's composition, and of features."""
+    design, rank, parts = model.design, model.rank, []
+    if not design.user_covariates + design.item_covariates:
+        return np.zeros(len(wanted.col)), np.zeros(len(wanted.col))
+    users = design.face(users, rank, True)
+    # Now both sides are [factors, numbers that meet the items' covariates, numbers that meet the users'].
+    middle, end = rank + design.item_covariates, rank + design.item_covariates + design.user_covariates
+    first = [*range(rank, rank + model.composition), *range(middle, middle + model.composition)]
+    rest = [*range(rank + model.composition, middle), *range(middle + model.composition, end)]
+    for columns in (first, rest):
+        of_users, of_items = (np.ascontiguousarray(side[:, columns], np.float64) for side in (users, items))
+        parts.append(inner_products(wanted.row_ptr, wanted.col, of_users, of_items))
+    return parts[0], parts[1]
 
 
 def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: bool) -> BlockCertainty:
@@ -423,12 +488,13 @@ def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is
     set_up = ridge.users_system if is_user else ridge.items_system
     system = set_up(ratings, inbox, inputs.source_sums, shared, model.design, model.reg)
     spreads = certainty.spreads(ratings, system, wanted)
+    fitted = model.design.unknowns(rows, model.rank, is_user)
     sums: dict[str, Array] = {"leverage": np.array(spreads.leverage)}
     if not is_user:
-        return BlockCertainty(spreads.pairs, None, sums, spreads.solved, rows)
+        return BlockCertainty(spreads.pairs, None, sums, spreads.solved, fitted)
     rated, predicted = (certainty.predictions(p, rows, inbox, shared, model.design) for p in (ratings, wanted))
     sums |= certainty.residual_sums(ratings, rated)
-    return BlockCertainty(spreads.pairs, predicted, sums, spreads.solved, rows)
+    return BlockCertainty(spreads.pairs, predicted, sums, spreads.solved, fitted)
 
 
 def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> RatingBlock:
@@ -442,7 +508,14 @@ def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> 
     ]
     a_hat, product = confounders
     exposure, elsewhere = _exposure(block, model.precision), _pairs_elsewhere(block)
-    return RatingBlock(pairs.row_ptr, pairs.col, rating, weight, a_hat, exposure, product, elsewhere)
+    covariates = covariates_of(block)
+    return RatingBlock(pairs.row_ptr, pairs.col, rating, weight, a_hat, exposure, product, elsewhere, covariates)
+
+
+def covariates_of(block: Block) -> Floats:
+    """Return the covariates of a block's rows, (n, P) or (n, Q): the composition of exposure, then features."""
+    none = np.empty((len(block.row_key), 0))
+    return np.hstack([none, *[block[name] for name in (COMPOSITION, FEATURES) if name in block]])
 
 
 def _pairs_elsewhere(block: Block) -> Array:

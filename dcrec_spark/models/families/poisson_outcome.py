@@ -38,17 +38,22 @@ class PoissonOutcome(OutcomeFamily):
 
     objective = Objective("ELBO", rises=True)
     unrated_are_zeros = True
-    splits = True
     reads = ("fitIntercept", "unobservedWeight", "gammaShape", "gammaRate")
     warm_start_settings = ("outcome", "rank", "adjustment", "confounderWeight", "fitIntercept")
     allowed: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "confounderWeight": ("user", "global"),
+        "confounder": ("reconstruction",),
         "confounderLink": ("identity",),
         "leaveOneOut": (False,),
         "fitBiases": (False,),
         "regByCount": (False,),
         "solver": ("cholesky",),
     }
+
+    @property
+    def splits(self) -> bool:
+        """Items may be heavy."""
+        return True
 
     @property
     def prior(self) -> GammaPrior:

@@ -8,6 +8,7 @@ from typing import Any, Self
 from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.base import Family, OutcomeFamily
+from dcrec_spark.models.fitting.covariates import NO_COVARIATES, Covariates
 from dcrec_spark.models.fitting.degeneracies import Degeneracy, find_degeneracies
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.propensity import Propensity
@@ -71,6 +72,7 @@ class OutcomeFacts:
 
     shared : the terms that all pairs share, as the family's steps take them. mean_rating : of the training ratings.
     propensity : of adjustment="ipw", else None. form : of the confounder. None without one.
+    covariates : how those of users and items were scaled.
     """
 
     shared: Any
@@ -78,6 +80,7 @@ class OutcomeFacts:
     fit: FitFacts
     propensity: Propensity | None = None
     form: Form | None = None
+    covariates: Covariates = NO_COVARIATES
 
     def as_json(self, family: type[OutcomeFamily]) -> dict[str, Any]:
         """Return the facts as JSON holds them."""
@@ -87,6 +90,7 @@ class OutcomeFacts:
             "mean_rating": self.mean_rating,
             "propensity": None if self.propensity is None else self.propensity.as_json(),
             "form": None if self.form is None else self.form._asdict(),
+            "covariates": self.covariates.as_json(),
         }
 
     @classmethod
@@ -99,4 +103,5 @@ class OutcomeFacts:
             FitFacts.from_json(values),
             None if propensity is None else Propensity.from_json(propensity),
             None if form is None else Form(**form),
+            Covariates.from_json(values["covariates"]),
         )

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.base import Family, OutcomeFamily
 from dcrec_spark.models.fitting.arrow_cache import select_columns
+from dcrec_spark.models.fitting.covariates import NO_COVARIATES, Covariates
 from dcrec_spark.models.fitting.propensity import Propensity
 
 
@@ -25,8 +26,7 @@ class FittedOutcome:
     """A fitted outcome model.
 
     params : of the model. shared : the terms that all pairs share. form : of the confounder. None without one.
-    users, items : ``idx, id``, the family's columns,
-    ``exposure_shape, exposure_rate``.
+    users, items : ``idx, id``, the family's columns, ``exposure_shape, exposure_rate``. covariates : their scalings.
     """
 
     params: Params
@@ -37,6 +37,7 @@ class FittedOutcome:
     items: DataFrame
     exposure: FittedExposure | None
     form: Form | None = None
+    covariates: Covariates = NO_COVARIATES
 
     @property
     def id_columns(self) -> tuple[str, str]:

@@ -27,6 +27,7 @@ from dcrec_spark.models.fitting.checks import (
     require_same_ids,
 )
 from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.covariates import Covariates, Scaling, attach_composition, attach_features
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
@@ -133,6 +134,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         seed: int = 0,
         outcome: str = "probabilistic",
         adjustment: str = "deconfounded",
+        confounder: str = "reconstruction",
         confounderWeight: str = "pooled",
         confounderLink: str = "identity",
         leaveOneOut: bool = True,
@@ -153,6 +155,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         exposureWeight: float = 0.0,
         exposureModel: Any = None,
         initialModel: Any = None,
+        userFeatures: DataFrame | None = None,
+        itemFeatures: DataFrame | None = None,
         maxIter: int = 20,
         tol: float = 1e-4,
         validationIndicatorCol: str | None = None,
@@ -222,10 +226,12 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             if stage_one is not None:
                 factors = stage_one.users, stage_one.items
                 layout, form = attach_confounder(layout, *factors, family.exposure_term, resources)
+            layout, covariates = self._with_covariates(layout, family, stage_one, resources)
+            family = covariates.of_family(family)
             start = self._start(family, layout, resources)
             with listening(self, family.stage) as listener:
                 fit = resources.add(fit_factors(self, family, layout, listener, start))
-            return self._model(family, layout, fit, propensity, stage_one, form)
+            return self._model(family, layout, fit, propensity, stage_one, form, covariates)
 
     def checkInitialModel(self, dataset: DataFrame) -> None:
         """Refuse an initialModel that a fit to ``dataset`` could not start from. Nothing is computed.
@@ -314,6 +320,24 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             items = resources.add(layout.place(False, exposure.itemFactors, family))
         return ExposureFit(users, items, exposure)
 
+    def _with_covariates(
+        self, layout: Layout, family: OutcomeFamily, stage_one: ExposureFit | None, resources: FitResources
+    ) -> tuple[Layout, Covariates]:
+        """Return the layout with the covariates of users and items that the Params ask for, and how they are scaled."""
+        get, covariates = self.getOrDefault, Covariates()
+        if stage_one is not None and family.has_composition:
+            layout, found = attach_composition(layout, (stage_one.users, stage_one.items), resources)
+            covariates = covariates._replace(user_composition=found[0], item_composition=found[1])
+        tables = {True: get("userFeatures"), False: get("itemFeatures")}
+        given = {is_user: table for is_user, table in tables.items() if table is not None}
+        if given:
+            layout, scalings = attach_features(layout, given, (get("userCol"), get("itemCol")), resources)
+            nothing = Scaling()
+            covariates = covariates._replace(
+                user_features=scalings.get(True, nothing), item_features=scalings.get(False, nothing)
+            )
+        return layout, covariates
+
     def _start(self, family: OutcomeFamily, layout: Layout, resources: FitResources) -> Start | None:
         """Return the states of ``initialModel`` on these blocks, to begin with."""
         warm = self.getOrDefault("initialModel")
@@ -332,13 +356,14 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         propensity: Propensity | None,
         stage_one: ExposureFit | None,
         form: Form | None,
+        covariates: Covariates,
     ) -> DeconfoundedMFModel:
         """Return the tables and facts of a fit as a model with this estimator's parameters."""
         facts = FitFacts.of(family, layout, fit).warn()
         sides = [self._table(is_user, family, layout, fit, stage_one) for is_user in (True, False)]
         tables = FactorTables.of_fit(layout, *sides)
         exposure = None if stage_one is None else stage_one.model
-        outcome = OutcomeFacts(fit.shared, layout.means["rating"], facts, propensity, form)
+        outcome = OutcomeFacts(fit.shared, layout.means["rating"], facts, propensity, form, covariates)
         was_given = exposure is not None and exposure is self.getOrDefault("exposureModel")
         model = DeconfoundedMFModel(tables, outcome, exposure, releasesExposureModel=not was_given)
         self._copyValues(model._resetUid(self.uid)).clear(model.initialModel)

@@ -6,6 +6,7 @@ from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED
 from dcrec_spark.models.fitting.arrow_cache import select_columns
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.covariates import attach_composition, attach_known, attach_new
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out
@@ -18,8 +19,10 @@ from dcrec_spark.models.outcome.tables import completed
 _IDS = {"id": "id", "idx": "idx"}
 
 
-def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, new_is_user: bool) -> DataFrame:
+def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, features: DataFrame | None, new_is_user: bool) -> DataFrame:
     """Return the table of the folded-in side: its model columns and its exposure columns, cached.
+
+    features : of the new rows. None: all at their means.
 
     Raises
     ------
@@ -34,6 +37,9 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, new_is_user: bool) -
         exposure: Part | None = None
         if fitted.exposure is not None:
             layout, exposure = _fold_in_exposure(fitted, fitted.exposure, layout, new_is_user, resources)
+        given = fitted.id_columns, fitted.covariates, resources
+        layout = attach_new(layout, new_is_user, features, *given)
+        layout = attach_known(layout, not new_is_user, known, *given[1:])
         states = fold_in(layout, new_is_user, known, fitted.family, fitted.shared, resources)
         outcome = Part(states[new_is_user], fitted.family, fitted.shared)
         if exposure is None:
@@ -53,6 +59,9 @@ def _fold_in_exposure(
     folded = Part(states[new_is_user], family, NOTHING_SHARED)
     term = fitted.family.exposure_term
     layout, _ = attach_confounder(layout, states[True], states[False], term, resources, fitted.form)
+    if fitted.family.has_composition:
+        given = fitted.covariates.composition()
+        layout, _ = attach_composition(layout, (states[True], states[False]), resources, given)
     return layout, folded
 
 

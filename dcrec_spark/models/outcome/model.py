@@ -28,7 +28,7 @@ from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.outcome.fold_in import fold_in_rows
 from dcrec_spark.models.outcome.lists import RankedLists, baseline_rating, require_exposure_model
 from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered, united
-from dcrec_spark.models.outcome.vectors import ScoringVectors, scoring_vectors
+from dcrec_spark.models.outcome.vectors import PartsOfVectors, ScoringVectors, scoring_vectors
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
 from dcrec_spark.spark.planning import few_partitions
 
@@ -141,7 +141,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
 
         Returns
         -------
-        tuple of DataFrame[id, features, bias, (gamma,) exposure_shape, exposure_rate]
+        tuple of DataFrame[id, features, bias, slopes, covariates, (gamma,) exposure_shape, exposure_rate]
             The bias is null where there is none, the exposure columns without a confounder.
         """
         known = self.exposureModel is not None
@@ -157,14 +157,13 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         ConfigError
             exposureWeight is above 0, and there is no exposure model.
         """
-        biases, form, weight = family_of(self).has_biases, self.facts.form or Form(), self.getExposureWeight()
+        users, items = self.tables()
+        form, covariates, weight = self.facts.form or Form(), self.facts.covariates, self.getExposureWeight()
         require_exposure_model(weight, self.exposureModel is not None)
         baseline = None if weight == 0 else baseline_rating(self, self.intercept, self.meanRating)
-        users, items = (
-            scoring_vectors(table, is_user, biases, form, baseline)
-            for table, is_user in zip(self.tables(), (True, False), strict=True)
-        )
-        return ScoringVectors(users, items, self.numUsers, self.numItems, self.intercept, form, weight)
+        parts = PartsOfVectors(family_of(self).has_biases, form, len(covariates.user_composition.mean), baseline)
+        vectors = scoring_vectors(users, True, parts), scoring_vectors(items, False, parts)
+        return ScoringVectors(*vectors, self.numUsers, self.numItems, self.intercept, form, weight)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         """Add predictionCol. An unknown id gets NaN or the mean rating, or its row is dropped (coldStartStrategy)."""
@@ -213,7 +212,7 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
             joined = joined.where(F.col("__user_preference").isNotNull() & F.col("__item_preference").isNotNull())
         return joined.select(*map(quoted, dataset.columns), *columns)
 
-    def foldInUsers(self, dataset: DataFrame) -> DataFrame:
+    def foldInUsers(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
         """Fold in new users by their ratings of known items, all else as it was fitted.
 
         A training user with the ratings of training gets the fitted factors back.
@@ -224,10 +223,13 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
             The columns of training. Ratings of unknown items are left out, and so are those that
             validationIndicatorCol marks. A user with unknown items only gets the factors of one without ratings: the
             priors, and what the fit takes from unobserved pairs.
+        features : DataFrame, optional
+            Of the new users, as ``userFeatures`` of the fit has them. A user without features is at the mean of each.
 
         Returns
         -------
-        DataFrame[id, features, bias, gamma, outcome_shape, outcome_rate, exposure_shape, exposure_rate]
+        DataFrame[id, features, bias, slopes, covariates, gamma, outcome_shape, outcome_rate, exposure_shape,
+            exposure_rate]
             To be read, or handed to :meth:`extended` or :meth:`withUsers`. Arrays that the model has no use for are
             empty. Cached. Unpersist it when done.
 
@@ -238,15 +240,15 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         ConfigError
             The ids are of another kind than those of the model.
         """
-        return fold_in_rows(self._fitted(), dataset, new_is_user=True)
+        return fold_in_rows(self._fitted(), dataset, features, new_is_user=True)
 
-    def foldInItems(self, dataset: DataFrame) -> DataFrame:
+    def foldInItems(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
         """Fold in new items by the ratings of known users.
 
         Parameters, results and errors are those of :meth:`foldInUsers`, with users and items exchanged. Items have no
         gamma.
         """
-        return fold_in_rows(self._fitted(), dataset, new_is_user=False)
+        return fold_in_rows(self._fitted(), dataset, features, new_is_user=False)
 
     def extended(self, users: DataFrame | None = None, items: DataFrame | None = None) -> "DeconfoundedMFModel":
         """Make a model with the users or items of a fold-in added to this one's. An id that it knows is replaced.
@@ -301,7 +303,8 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
 
         Returns
         -------
-        DataFrame[user_id, item_id, score, preference, confounder, intercept, baseline, reasons, others]
+        DataFrame[user_id, item_id, score, preference, confounder, intercept, composition, features, baseline, reasons,
+            others]
             reasons : array<struct<item_id, rating, contribution>>, the largest contributions by absolute value.
             others : the sum of the remaining ones. baseline : the preference before any rating has its say, from the
             unobserved pairs, the intercept or the priors. Cached. Unpersist it when done. With an exposureWeight above
@@ -319,8 +322,10 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
 
         Notes
         -----
-        It adds up: score = preference + confounder + intercept, and preference = baseline + contributions of the
-        reasons + others.
+        It adds up: score = preference + confounder + intercept, preference = user_bias + item_bias + features +
+        baseline + contributions of the reasons + others, and confounder = gamma h + composition. ``composition`` is
+        what the slopes on the composition of exposures make (confounder="factors"), ``features`` what those on given
+        features make.
         """
         return explain_pairs(self._fitted(), pairs, ratings, n, self.scoringVectors().exposures)
 
@@ -468,9 +473,10 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         exposure = None
         if stage_one is not None:
             exposure = FittedExposure(PoissonExposure.of(stage_one), stage_one.getOrDefault("countCol"))
-        facts = self.facts
+        facts, family = self.facts, self.facts.covariates.of_family(family_of(self))
+        tables = self.tables()
         return FittedOutcome(
-            self, family_of(self), facts.shared, facts.propensity, *self.tables(), exposure, facts.form
+            self, family, facts.shared, facts.propensity, *tables, exposure, facts.form, facts.covariates
         )
 
     def _few_partitions(self) -> AbstractContextManager[None]:

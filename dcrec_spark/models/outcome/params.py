@@ -1,6 +1,7 @@
-"""Params of the outcome models. Fitted models have all of them but ``exposureModel``, which is their stage 1."""
+"""Params of the outcome models. Fitted models have all of them but those of the fit's inputs."""
 
 from pyspark.ml.param.shared import HasCheckpointInterval, HasMaxIter, HasPredictionCol, HasSeed, HasTol
+from pyspark.sql import DataFrame
 
 from dcrec_spark.models.params import HasIds, SetsParams, inherited, optional, param
 from dcrec_spark.settings.tables import OUTCOME, params
@@ -18,6 +19,7 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
 
     outcome, getOutcome, setOutcome = param(str, _SETTINGS["outcome"])
     adjustment, getAdjustment, setAdjustment = param(str, _SETTINGS["adjustment"])
+    confounder, getConfounder, setConfounder = param(str, _SETTINGS["confounder"])
     confounderWeight, getConfounderWeight, setConfounderWeight = param(str, _SETTINGS["confounderWeight"])
     confounderLink, getConfounderLink, setConfounderLink = param(str, _SETTINGS["confounderLink"])
     leaveOneOut, getLeaveOneOut, setLeaveOneOut = param(bool, _SETTINGS["leaveOneOut"])
@@ -56,3 +58,5 @@ class OutcomeFitParams(SetsParams, OutcomeParams):
     """Params of the estimator."""
 
     exposureModel, getExposureModel, setExposureModel = optional(object, _SETTINGS["exposureModel"])
+    userFeatures, getUserFeatures, setUserFeatures = optional(DataFrame, _SETTINGS["userFeatures"])
+    itemFeatures, getItemFeatures, setItemFeatures = optional(DataFrame, _SETTINGS["itemFeatures"])

@@ -18,6 +18,7 @@ from dcrec_spark.spark.lineage import cache_while_used
 
 # The posterior that a family's means come from: of no interest outside, but a warm start needs it.
 POSTERIOR = ["outcome_shape", "outcome_rate"]
+COVARIATES = ["slopes", "covariates"]
 EXPOSURE = ["exposure_shape", "exposure_rate"]
 
 
@@ -54,21 +55,25 @@ class FactorTables:
 
 
 def completed(factors: DataFrame) -> DataFrame:
-    """Return the factors with ``bias`` and ``exposure_shape, exposure_rate``: null, and empty, where there is none."""
+    """Return the factors with the columns that every table has: a bias of null, empty arrays, where there are none."""
     names = list(factors.columns)
     if "bias" not in names:
         names.insert(names.index("features") + 1, "bias")
+    if not set(COVARIATES) <= set(names):
+        at = names.index("bias") + 1
+        names[at:at] = COVARIATES
     names += [name for name in EXPOSURE if name not in names]
     if names == factors.columns:
         return factors
-    missing = {"bias": F.lit(None).cast("double")} | dict.fromkeys(EXPOSURE, F.expr("cast(array() as array<double>)"))
+    none = F.expr("cast(array() as array<double>)")
+    missing = {"bias": F.lit(None).cast("double")} | dict.fromkeys([*COVARIATES, *EXPOSURE], none)
     columns = [F.col(name) if name in factors.columns else missing[name].alias(name) for name in names]
     return derive_frame(factors, factors.select(*columns), partial(_completed_rows, names=names))
 
 
 def _completed_rows(rows: pa.Table, names: list[str]) -> pa.Table:
     missing = {"bias": pa.nulls(rows.num_rows, pa.float64())}
-    missing |= dict.fromkeys(EXPOSURE, list_array(np.empty((rows.num_rows, 0))))
+    missing |= dict.fromkeys([*COVARIATES, *EXPOSURE], list_array(np.empty((rows.num_rows, 0))))
     return pa.table({name: rows[name] if name in rows.column_names else missing[name] for name in names})
 
 

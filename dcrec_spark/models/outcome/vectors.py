@@ -3,13 +3,14 @@
     score_ui = preference_u . preference_i + confounder_u . confounder_i + intercept
 
 with preference_u = theta_u, confounder_u = gamma_u E[pi_u], preference_i = beta_i, confounder_i = E[lambda_i]. Biases
-make it preference_u = [theta_u, b_u, 1] and preference_i = [beta_i, 1, c_i]. Whatever else is to be scored in the same
-way, such as the preference alone, is given as vectors of its own.
+make it preference_u = [theta_u, b_u, 1] and preference_i = [beta_i, 1, c_i]. Covariates add [kappa_u, p_u] and
+[q_i, rho_i]: to the confounder those of the composition of exposure, to the preference those of given features.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -218,28 +219,41 @@ def _linked(a_hat: Column, form: Form) -> Column:
     return gamma * (linked - F.lit(form.mean)) / F.lit(form.scale)
 
 
-def scoring_vectors(
-    factors: DataFrame, is_user: bool, has_biases: bool, form: Form = PLAIN, baseline: float | None = None
-) -> DataFrame:
-    """``idx, id, preference, confounder`` of a table of fitted users or items, with its rows where those are here.
+class PartsOfVectors(NamedTuple):
+    """What the vectors are made of. composition : how many covariates, the first ones, are of the exposure.
 
     baseline : of users without biases. With one, each row has ``exposure`` too: E[pi] or E[lambda], and last the user's
         baseline, 0 of an item.
     """
-    exposure = [] if baseline is None else [_exposure(is_user, has_biases, baseline)]
-    vectors = factors.select("idx", "id", *_parts(is_user, has_biases, form), *exposure)
-    settings = {"is_user": is_user, "has_biases": has_biases, "form": form, "baseline": baseline}
-    return derive_frame(factors, vectors, partial(_table_of_vectors, **settings))
+
+    has_biases: bool = False
+    form: Form = PLAIN
+    composition: int = 0
+    baseline: float | None = None
 
 
-def _exposure(is_user: bool, has_biases: bool, baseline: float) -> Column:
-    last = F.lit(baseline) + (F.col("bias") if has_biases else F.lit(0.0)) if is_user else F.lit(0.0)
-    return F.concat(gamma_mean(F.col("exposure_shape"), F.col("exposure_rate")), F.array(last)).alias("exposure")
+def scoring_vectors(factors: DataFrame, is_user: bool, parts: PartsOfVectors) -> DataFrame:
+    """``idx, id, preference, confounder`` of a table of fitted users or items, with its rows where those are here."""
+    vectors = factors.select("idx", "id", *_parts(is_user, parts), *_exposure(is_user, parts))
+    return derive_frame(factors, vectors, partial(_table_of_vectors, is_user=is_user, parts=parts))
 
 
-def _parts(is_user: bool, has_biases: bool, form: Form) -> tuple[Column, Column]:
-    preference = F.col("features")
-    if has_biases:
+def _exposure(is_user: bool, parts: PartsOfVectors) -> list[Column]:
+    if parts.baseline is None:
+        return []
+    last = F.lit(parts.baseline if is_user else 0.0)
+    last = last + F.col("bias") if is_user and parts.has_biases else last
+    mean = gamma_mean(F.col("exposure_shape"), F.col("exposure_rate"))
+    return [F.concat(mean, F.array(last)).alias("exposure")]
+
+
+def _parts(is_user: bool, parts: PartsOfVectors) -> tuple[Column, Column]:
+    form, rank = parts.form, parts.composition
+    # What meets the items' covariates comes first: slopes of users, covariates of items.
+    both = ("slopes", "covariates") if is_user else ("covariates", "slopes")
+    of_features = [F.slice(name, rank + 1, F.greatest(F.size(name) - rank, F.lit(0))) for name in both]
+    preference = F.concat("features", *of_features)
+    if parts.has_biases:
         bias, one = F.col("bias"), F.lit(1.0)
         preference = F.concat(preference, F.array(bias, one) if is_user else F.array(one, bias))
     confounder = gamma_mean(F.col("exposure_shape"), F.col("exposure_rate"))
@@ -250,6 +264,8 @@ def _parts(is_user: bool, has_biases: bool, form: Form) -> tuple[Column, Column]
         confounder = F.transform(confounder, lambda x: x * F.col("gamma") / F.lit(form.scale))
     else:
         confounder = _extended(confounder, F.lit(1.0), form)
+    if rank:
+        confounder = F.concat(confounder, *[F.slice(name, 1, rank) for name in both])
     return preference.alias("preference"), confounder.alias("confounder")
 
 
@@ -258,13 +274,12 @@ def _extended(vector: Column, last: Column, form: Form) -> Column:
     return vector if form == PLAIN else F.concat(vector, F.array(last))
 
 
-def _table_of_vectors(
-    factors: pa.Table, is_user: bool, has_biases: bool, form: Form, baseline: float | None
-) -> pa.Table:
+def _table_of_vectors(factors: pa.Table, is_user: bool, parts: PartsOfVectors) -> pa.Table:
     """Return the same vectors of the rows of a table, to the last bit, without Spark."""
-    n_rows = factors.num_rows
-    preference = _matrix(factors, "features")
-    if has_biases:
+    n_rows, form, rank = factors.num_rows, parts.form, parts.composition
+    both = [_matrix(factors, name) for name in (("slopes", "covariates") if is_user else ("covariates", "slopes"))]
+    preference = np.hstack([_matrix(factors, "features"), *[numbers[:, rank:] for numbers in both]])
+    if parts.has_biases:
         bias, one = _matrix(factors, "bias"), np.ones((n_rows, 1))
         preference = np.hstack([preference, *((bias, one) if is_user else (one, bias))])
     confounder = mean = _matrix(factors, "exposure_shape") / _matrix(factors, "exposure_rate")
@@ -275,13 +290,15 @@ def _table_of_vectors(
         confounder = np.hstack([confounder, np.full((n_rows, 1), -form.mean if is_user else 1.0)])
     if form.is_low_rank and is_user:
         confounder = confounder * _matrix(factors, "gamma") / form.scale
-    parts = {"preference": list_array(preference), "confounder": list_array(confounder)}
-    if baseline is not None:
-        last = np.full((n_rows, 1), baseline if is_user else 0.0)
-        if is_user and has_biases:
+    if rank:
+        confounder = np.hstack([confounder, *[numbers[:, :rank] for numbers in both]])
+    vectors = {"preference": list_array(preference), "confounder": list_array(confounder)}
+    if parts.baseline is not None:
+        last = np.full((n_rows, 1), parts.baseline if is_user else 0.0)
+        if is_user and parts.has_biases:
             last += _matrix(factors, "bias")
-        parts["exposure"] = list_array(np.hstack([mean, last]))
-    return pa.table({"idx": factors["idx"], "id": factors["id"], **parts})
+        vectors["exposure"] = list_array(np.hstack([mean, last]))
+    return pa.table({"idx": factors["idx"], "id": factors["id"], **vectors})
 
 
 def _matrix(factors: pa.Table, name: str) -> Array:

@@ -43,8 +43,7 @@ from dcrec_spark.models.persistence.directory import (
 from dcrec_spark.spark.failures import SPARK_FAILURES, is_broken_file
 from dcrec_spark.storage.hadoop import ObjectFiles
 from dcrec_spark.storage.protocol import Files
-from dcrec_spark.storage.staging import staged
-from dcrec_spark.storage.tables import write_table
+from dcrec_spark.storage.staging import staged, write_table
 from dcrec_spark.version import __version__
 
 _log = logging.getLogger(__name__)

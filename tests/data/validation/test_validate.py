@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.config import ValidationConfig
+from dcrec_spark.config.sections import ValidationConfig
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError
 from tests.frames import frame_of

@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from dcrec_spark import DeconfoundedMFModel
-from dcrec_spark.jobs.evaluate.comparison import baseline_of
 from dcrec_spark.jobs.evaluate.job import Evaluate
+from dcrec_spark.jobs.evaluate.measure import baseline_of
 from dcrec_spark.models.outcome.tables import FactorTables
 from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import Outcome, failure_of, names_in, read_table, record_of, run_directory, run_job, run_retrain

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcrec_spark.config import TuneConfig, load_config
+from dcrec_spark.config.jobs import TuneConfig
+from dcrec_spark.config.load import load_config
 from dcrec_spark.errors import ConfigError, DataError, FitError
 from dcrec_spark.evaluation.measures import MetricSettings
 from dcrec_spark.evaluation.result import Metrics, Score

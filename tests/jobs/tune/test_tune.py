@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dcrec_spark.config import RetrainConfig, load_config
+from dcrec_spark.config.jobs import RetrainConfig
+from dcrec_spark.config.load import load_config
 from dcrec_spark.jobs.tune.job import Tune
 from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import names_in, read_table, record_of, run_directory, run_job

@@ -15,7 +15,7 @@ from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.families.gaussian import INTERCEPT_REG
 from tests.frames import frame_of
-from tests.models.outcome.test_extended import ALL, KINDS, Posterior, confounder_of
+from tests.models.outcome.test_extended import ALL, KINDS, Posterior, confounder_of, covariates_of, estimator
 from tests.models.world import NAMES, OUTCOME, by_id, cached, exposure, outcome
 from tests.problems import assert_same
 from tests.reference import biased
@@ -55,7 +55,7 @@ def scores_of(model: DeconfoundedMFModel, spark: SparkSession) -> Array:
     return tables_of(model.transform(all_pairs(spark)))["prediction"]
 
 
-def problem_of(settings: dict[str, Any], h: Array) -> biased.Problem:
+def problem_of(settings: dict[str, Any], h: Array, p: Array | None = None, q: Array | None = None) -> biased.Problem:
     """What a fit of NAMES with these settings minimised."""
     everywhere, ratings = settings["outcome"] == "weighted", np.where(OBSERVED, NAMES.ratings, 0.0)
     weights = 1.0 + OUTCOME["alpha"] * ratings if everywhere else np.ones(ratings.shape)
@@ -67,7 +67,7 @@ def problem_of(settings: dict[str, Any], h: Array) -> biased.Problem:
     weight_of = settings.get("confounderWeight", "none")
     return biased.Problem(
         ratings, np.where(OBSERVED, weights, float(everywhere)), mask, h, weight_of, *count,
-        settings.get("fitBiases", False), *regs,
+        settings.get("fitBiases", False), *regs, p, q,
     )  # fmt: skip
 
 
@@ -76,15 +76,16 @@ def unknowns_of(model: DeconfoundedMFModel) -> biased.Unknowns:
     none = np.zeros(len(users["id"])), np.zeros(len(items["id"]))
     has = model.getOrDefault("fitBiases")
     biases = (users["bias"], items["bias"]) if has else none
+    slopes = [by_id(table)["slopes"] for table in model.tables()]
     return biased.Unknowns(
         *(users["features"], biases[0], users["gamma"], items["features"], biases[1]),
-        *(shared.intercept, shared.gamma),
+        *(shared.intercept, shared.gamma, *slopes),
     )
 
 
 IN_BLOCKS = [pytest.mark.long]
 # "log" has what others have: "rated" the logarithm, "everywhere" blocks.
-MARKS = {**dict.fromkeys(KINDS, IN_BLOCKS), "rated": [], "classical": []}
+MARKS = {**dict.fromkeys(KINDS, IN_BLOCKS), "rated": [], "classical": [], "factors and features": []}
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=marks) for kind, marks in MARKS.items()])
@@ -99,11 +100,16 @@ def test_intervals_are_the_dense_twins(
         if kind == "classical"
         else confounder_of(posterior, settings.get("confounderLink", "identity"))
     )
-    given = {} if kind == "classical" else {"exposureModel": stage_one}
-    model = fitted if kind == "rated" else outcome(**settings, **given).fit(NAMES.frame(spark))
+    if kind == "rated":
+        model = fitted
+    elif kind == "classical":
+        model = outcome(**settings).fit(NAMES.frame(spark))
+    else:
+        model = estimator(spark, kind, exposureModel=stage_one).fit(NAMES.frame(spark))
     found = model.predictIntervals(all_pairs(spark), NAMES.frame(spark, seed=3), coverage=0.8)
     assert found.columns == ["user_id", "item_id", "prediction", "low", "high", "extrapolates"]
-    expected = twin.certainty(problem_of(settings, h), unknowns_of(model), OBSERVED, predicted)
+    problem = problem_of(settings, h, *covariates_of(posterior, kind))
+    expected = twin.certainty(problem, unknowns_of(model), OBSERVED, predicted)
     width = norm.ppf(0.9) * np.sqrt(expected.variance)
     scores, tables = scores_of(model, spark), tables_of(found)
     assert_same(tables["prediction"], scores, 1e-9)

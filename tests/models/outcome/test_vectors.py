@@ -9,14 +9,14 @@ from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.models.fitting.arrow_cache import arrow_table, cached_frame
 from dcrec_spark.models.fitting.factors import list_array
 from dcrec_spark.models.outcome.tables import completed
-from dcrec_spark.models.outcome.vectors import scoring_vectors
+from dcrec_spark.models.outcome.vectors import PartsOfVectors, scoring_vectors
 
 RNG = np.random.default_rng(5)
 
 
 def table(is_user: bool, n_rows: int = 7) -> pa.Table:
     """Rows as a fit makes them: no two columns alike."""
-    parts = {"features": 3, "exposure_shape": 2, "exposure_rate": 2}
+    parts = {"features": 3, "exposure_shape": 2, "exposure_rate": 2, "slopes": 3 + is_user, "covariates": 4 - is_user}
     lists = {name: list_array(RNG.gamma(0.7, size=(n_rows, width))) for name, width in parts.items()}
     numbers = {name: RNG.normal(size=n_rows) for name in ("bias", *(["gamma"] if is_user else []))}
     return pa.table({"idx": np.arange(n_rows), "id": [f"r{at}" for at in range(n_rows)], **lists, **numbers})
@@ -28,7 +28,8 @@ def table(is_user: bool, n_rows: int = 7) -> pa.Table:
     "form", [PLAIN, Form("identity", 0.0, 0.3, 1.7), Form("sqrt", 0.0, 0.3, 1.7), Form("log", 0.1)]
 )
 def test_they_are_those_of_spark(spark: SparkSession, is_user: bool, has_biases: bool, form: Form) -> None:
-    vectors = scoring_vectors(cached_frame(spark, table(is_user)), is_user, has_biases, form)
+    parts = PartsOfVectors(has_biases, form, 2 * form.is_low_rank)
+    vectors = scoring_vectors(cached_frame(spark, table(is_user)), is_user, parts)
     collected = vectors.toArrow().sort_by("idx")
     here = arrow_table(vectors)
     assert here.column_names == collected.column_names
@@ -37,8 +38,8 @@ def test_they_are_those_of_spark(spark: SparkSession, is_user: bool, has_biases:
 
 @pytest.mark.parametrize("is_user", [True, False])
 def test_they_are_those_of_spark_without_an_exposure(spark: SparkSession, is_user: bool) -> None:
-    factors = table(is_user).drop_columns(["bias", "exposure_shape", "exposure_rate"])
+    factors = table(is_user).drop_columns(["bias", "exposure_shape", "exposure_rate", "slopes", "covariates"])
     full = completed(cached_frame(spark, factors))
     assert arrow_table(full).to_pydict() == full.toArrow().to_pydict()
-    vectors = scoring_vectors(full, is_user, has_biases=False)
+    vectors = scoring_vectors(full, is_user, PartsOfVectors())
     assert arrow_table(vectors).to_pydict() == vectors.toArrow().sort_by("idx").to_pydict()

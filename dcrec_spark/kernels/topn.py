@@ -123,7 +123,7 @@ class Dial(NamedTuple):
         """Return the values of some pairs, (n,)."""
         a_hat = np.einsum("nl,nl->n", self.rows[row, :-1], self.cols[col, :-1])
         above = score - self.rows[row, -1] - self.cols[col, -1]
-        return np.where(above > 0, above * (-np.expm1(-a_hat)) ** self.weight, above)
+        return np.asarray(np.where(above > 0, above * (-np.expm1(-a_hat)) ** self.weight, above))
 
     def rounding(self, largest: Floats) -> Floats:
         """Bound how far rounding may take a row's values from exact ones, (rows,).

@@ -177,9 +177,8 @@ def _fit_baseline(model: DeconfoundedMFModel, training: DataFrame, resources: Ex
 def baseline_of(model: DeconfoundedMFModel) -> DeconfoundedMF:
     """Estimator of the baseline model: the settings of the model, without a confounder."""
     fitted_with = {param.name: value for param, value in model.extractParamMap().items()}
-    without = {"adjustment": "none", "exposureModel": None, "initialModel": None, "validationIndicatorCol": None}
-    without["exposureWeight"] = 0.0
-    return DeconfoundedMF(**{**fitted_with, **without})
+    without = dict.fromkeys(("exposureModel", "initialModel", "validationIndicatorCol"))
+    return DeconfoundedMF(**{**fitted_with, **without, "adjustment": "none", "exposureWeight": 0.0})
 
 
 # ---- what is measured

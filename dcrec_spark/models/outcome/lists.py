@@ -294,8 +294,11 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
     everybody = spark.createDataFrame([mean], ", ".join(["idx long", *(f"{part} array<double>" for part in parts)]))
     items = vectors.items if offer is None else offer.of(vectors.items)
     most = None if offer is None else offer.most
-    how = {"intercept": vectors.intercept, "most": most, "exposure_weight": vectors.exposure_weight}
-    ranked = rank(Ranking(everybody, items.drop("id"), 1, vectors.n_items, **how), n, None)
+    weight = vectors.exposure_weight
+    what = Ranking(
+        everybody, items.drop("id"), 1, vectors.n_items, vectors.intercept, most=most, exposure_weight=weight
+    )
+    ranked = rank(what, n, None)
     ids = vectors.items.select(F.col("idx").alias("col_idx"), F.col("id").alias("item_id"))
     return ranked.join(ids, "col_idx").select("rank", "item_id", "score", "preference", "confounder")
 

@@ -185,8 +185,8 @@ class ScoringVectors:
         rows, cols = self._sides(chosen, side, offer)
         names, most = {side: "row_idx", other: "col_idx"}, None if offer is None else offer.most
         sides = rows.drop("id"), cols.drop("id")
-        how = self.intercept, self.form, most, self.exposure_weight
-        ranking = Ranking(*sides, counts[side], counts[other], *how)
+        n_rows, n_cols, weight = counts[side], counts[other], self.exposure_weight
+        ranking = Ranking(*sides, n_rows, n_cols, self.intercept, self.form, most, weight)
         left_out = None if seen is None else self._indexed(seen, names)
         ranked = rank(ranking, n, left_out)
         for name, table in ((side, rows), (other, self._tables[other])):

@@ -43,8 +43,8 @@ test-all: $(VENV)/.warehouse-test build/schedulers/.ready jars  ## Run all tests
 	done; $(BIN)/python -m tests.promises write-all build/promises.json; exit $$failed
 
 test-gate: $(VENV)/.warehouse-test jars
-	@$(TEST) -m cluster tests/clusters/test_local_cluster.py
-	@$(TEST) -m warehouse tests/warehouse/test_nightly_run.py
+	@$(TEST) -m cluster tests/spark/test_cluster.py -k main_job
+	@$(TEST) -m warehouse tests/warehouse/test_jobs.py -k same_rows
 	@$(TEST) -m process tests/packaging
 
 two-weeks: $(VENV)/.warehouse-test jars  ## Simulate two weeks of nightly runs, and write docs/explanation/two-weeks.md

@@ -16,6 +16,7 @@ from dcrec_spark.models.exposure.held_out import ExposureSplit, hold_out_exposur
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.fitting.progress import show_progress
+from dcrec_spark.models.outcome.blend import Blend, BlendModel
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish.current import PublishedRun, current_run, read_current
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from dcrec_spark.spark.session import build_session
 
 __all__ = [
+    "Blend",
+    "BlendModel",
     "Columns",
     "DeconfoundedMF",
     "DeconfoundedMFModel",

@@ -31,6 +31,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Recorder(file), "promises")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave warehouses out unless -m warehouse asks for them: other runs may lack the packages that they import."""
+    is_left_out = collection_path == ROOT / "tests" / "warehouse" and config.getoption("markexpr") != "warehouse"
+    return True if is_left_out else None
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two cores, small shuffles, and a checkpoint directory that goes away with the run."""

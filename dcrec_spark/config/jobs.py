@@ -80,13 +80,13 @@ class EvaluationConfig(MetricsConfig):
     """Held-out ratings, and what a saved model is compared with. Input is what the model was fitted to."""
 
     test_path: Place | None = setting(
-        None, "held-out ratings, in the format and with the columns of input; a table's name for table and jdbc"
+        "held-out ratings, in the format and with the columns of input; a table's name for table and jdbc"
     )
     titles_path: Place | None = setting(
-        None, "names of the items: u.item, movies.dat, or CSV or Parquet with the columns item and title"
+        "names of the items: u.item, movies.dat, or CSV or Parquet with the columns item and title"
     )
     compare_with: Place | None = setting(
-        None, "a second saved model; null: a model with the same settings and no confounder is fitted"
+        "a second saved model; null: a model with the same settings and no confounder is fitted"
     )
 
 
@@ -103,33 +103,32 @@ class TuningConfig(Section):
     """Which settings of both stages are tried, how they are drawn, and by what they are chosen."""
 
     space: dict[str, Any] = setting(  # of Choices
-        {},
         "settings and their choices, such as {exposure.rank: [5, 10], outcome.alpha: [1, 40]}; a random search takes "
         "ranges too: {outcome.rank: {low: 2, high: 50, log: true, int: true}}",
+        {},
     )
-    search: Literal["grid", "random"] = setting("grid", "grid: every combination; random: a random choice of them")
-    trials: Positive = setting(30, "number of trials of a random search, by run.seed")
+    search: Literal["grid", "random"] = setting("grid: every combination; random: a random choice of them", "grid")
+    trials: Positive = setting("number of trials of a random search, by run.seed", 30)
     metric: Metric = setting(
-        "ndcg",
         "ndcg, ndcg@k, recall@k, precision@k, map@k, mse, mae, item_mse or item_mae; of lists from the whole catalogue "
         "catalogue_ndcg@k, catalogue_recall@k, catalogue_hit_rating@k, catalogue_rare_share@k and others; errors and "
         "shares are made small",
+        "ndcg",
     )
     weights: Literal["none", "exposure"] = setting(
-        "none",
         "exposure: in mse and mae a held-out rating weighs the inverse of its propensity, 1 - exp(-a_hat) by the "
         "exposure model that the section exposure describes: so they stand for random pairs",
+        "none",
     )
     split: Literal["within_users", "time"] = setting(
-        "within_users",
         "what is held out; within_users: some of each user's ratings, by hash; time: the latest of all, by "
         "input.columns.timestamp",
+        "within_users",
     )
-    validation_share: Part = setting(0.2, "share of the ratings that is held out to choose by")
+    validation_share: Part = setting("share of the ratings that is held out to choose by", 0.2)
     validation_path: Place | None = setting(
-        None,
         "ratings to choose by, such as a small random sample, in the format and with the columns of input (a table's "
-        "name for table and jdbc); null: held out of the input, by split and validation_share",
+        "name for table and jdbc); null: held out of the input, by split and validation_share"
     )
 
     @field_validator("space", mode="before")

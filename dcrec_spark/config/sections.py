@@ -30,38 +30,37 @@ Extra = Literal["intervals", "overlap", "fallback", "similar_items", "vectors", 
 class RunSection(Section):
     """Name, day and seed of the run."""
 
-    name: RunName = setting("dcrec", "Name of the run and of the Spark application.")
-    run_date: RunDate = setting(None, "Day of the tables, YYYY-MM-DD; null: today in UTC.", validate_default=True)
-    seed: Whole = setting(42, "Random seed.", ge=0, le=2**63 - 1)
+    name: RunName = setting("Name of the run and of the Spark application.", "dcrec")
+    run_date: RunDate = setting("Day of the tables, YYYY-MM-DD; null: today in UTC.", validate_default=True)
+    seed: Whole = setting("Random seed.", 42, ge=0, le=2**63 - 1)
     preset: Literal["counts"] | None = setting(
-        None, "Defaults of outcome; counts: for plays and clicks; null: for ratings on a scale."
+        "Defaults of outcome; counts: for plays and clicks; null: for ratings on a scale."
     )
-    metrics_file: Place | None = setting(None, "Local file *.prom for Prometheus' textfile collector; null: none.")
+    metrics_file: Place | None = setting("Local file *.prom for Prometheus' textfile collector; null: none.")
 
 
 class SparkConfig(Section):
     """Spark session."""
 
     master: Text | None = setting(
-        None,
         "Spark master, such as local[2] or yarn; null: that of spark-submit. Without spark-submit, null means all "
-        "cores of this machine.",
+        "cores of this machine."
     )
     checkpoint_dir: Place | None = setting(
-        None, "Directory that all executors reach; required on a cluster. The job removes its files at the end."
+        "Directory that all executors reach; required on a cluster. The job removes its files at the end."
     )
-    conf: TextMap = setting({}, "Spark properties, such as {spark.executor.memory: 8g}.")
+    conf: TextMap = setting("Spark properties, such as {spark.executor.memory: 8g}.", {})
 
 
 class ColumnNames(Section):
     """Names of the input's columns. Movielens, coat and yahoo-r3 have their own."""
 
-    user: Text = setting("user", "User ids.")
-    item: Text = setting("item", "Item ids.")
-    rating: Text = setting("rating", "Ratings, or numbers of events (validation.kind=counts).")
-    count: Text | None = setting(None, "Exposure counts: how often the user was shown the item, > 0.")
-    propensity: Text | None = setting(None, "Probability that the pair is rated, in (0, 1] (outcome.adjustment=ipw).")
-    timestamp: Text | None = setting(None, "Timestamp, date, or seconds since 1970.")
+    user: Text = setting("User ids.", "user")
+    item: Text = setting("Item ids.", "item")
+    rating: Text = setting("Ratings, or numbers of events (validation.kind=counts).", "rating")
+    count: Text | None = setting("Exposure counts: how often the user was shown the item, > 0.")
+    propensity: Text | None = setting("Probability that the pair is rated, in (0, 1] (outcome.adjustment=ipw).")
+    timestamp: Text | None = setting("Timestamp, date, or seconds since 1970.")
 
     def mapped(self) -> dict[str, str]:
         """Map roles to columns, ``{"user": column, ...}``, for the columns that the input has."""
@@ -82,25 +81,24 @@ InputFormat = Literal["parquet", "csv", "table", "movielens", "coat", "yahoo-r3"
 class InputConfig(Section):
     """Location and layout of the ratings."""
 
-    format: InputFormat = setting("parquet", "Format of the ratings.")
-    path: Place | None = setting(None, "File, directory or glob. Not for the formats table and jdbc.")
-    table: Text | None = setting(None, "Name of the table (formats table and jdbc).")
+    format: InputFormat = setting("Format of the ratings.", "parquet")
+    path: Place | None = setting("File, directory or glob. Not for the formats table and jdbc.")
+    table: Text | None = setting("Name of the table (formats table and jdbc).")
     snapshot: Snapshot | None = setting(
-        None,
         "Snapshot id of an Iceberg table, or version of a Delta table; null: the current one. The run's record names "
-        "the snapshot that was read.",
+        "the snapshot that was read."
     )
     options: TextMap = setting(
-        {},
         'Options of Spark\'s reader, such as {url: "jdbc:...", password: "${env:PASSWORD}"}. For csv: {header: '
         'false, sep: ";", encoding: iso-8859-1}. Without a header the columns are _c0, _c1, ... One task reads a '
         "file in utf-16.",
+        {},
     )
     columns: ColumnNames = ColumnNames()
     id_type: Literal["auto", "string", "long"] = setting(
-        "auto",
         "Type of the ids; auto: as stored. With auto, ids of csv are text, and ids of movielens, coat and yahoo-r3 "
         "are whole numbers.",
+        "auto",
     )
 
     @model_validator(mode="after")
@@ -120,10 +118,10 @@ class RetrainInputConfig(InputConfig):
     """Location and layout of the ratings."""
 
     unchanged: Literal["run", "skip"] = setting(
-        "run",
         "Action if nothing changed since the current run; skip: end with 0. Ratings, settings and version are "
         "compared. A run that skips leaves the published run in place. Iceberg and Delta tables are compared by their "
         "snapshot, other inputs after validation.",
+        "run",
     )
 
 
@@ -131,22 +129,21 @@ class ValidationConfig(Section):
     """Rules for rows. Bad rows go to the table of rejects with all their reasons."""
 
     kind: Literal["ratings", "counts"] = setting(
-        "ratings", "Content of input.columns.rating; counts: numbers of events, > 0."
+        "Content of input.columns.rating; counts: numbers of events, > 0.", "ratings"
     )
-    scale_min: Real | None = setting(None, "Smallest rating; null: no limit.")
-    scale_max: Real | None = setting(None, "Largest rating; null: no limit.")
+    scale_min: Real | None = setting("Smallest rating; null: no limit.")
+    scale_max: Real | None = setting("Largest rating; null: no limit.")
     duplicates: Literal["error", "last", "mean", "sum"] = setting(
-        "error", "Treatment of several rows of one pair. last needs timestamps, sum needs counts."
+        "Treatment of several rows of one pair. last needs timestamps, sum needs counts.", "error"
     )
     max_reject_share: Share = setting(
-        0.05, "Largest share of bad rows. Rows left out by the limits on numbers of ratings do not count as bad."
+        "Largest share of bad rows. Rows left out by the limits on numbers of ratings do not count as bad.", 0.05
     )
-    min_ratings_per_user: Positive = setting(1, "Fewest items of a user. Counted once, before anything is left out.")
-    min_ratings_per_item: Positive = setting(1, "Fewest users of an item. Counted once, before anything is left out.")
+    min_ratings_per_user: Positive = setting("Fewest items of a user. Counted once, before anything is left out.", 1)
+    min_ratings_per_item: Positive = setting("Fewest users of an item. Counted once, before anything is left out.", 1)
     max_ratings_per_user: Positive | None = setting(
-        None,
         "Most ratings used of a user; null: no limit. The most recent ones stay. Without timestamps random ones stay, "
-        "by run.seed.",
+        "by run.seed."
     )
 
     @model_validator(mode="after")
@@ -167,36 +164,35 @@ class ValidationConfig(Section):
 class OutputConfig(Section):
     """Location of the published tables."""
 
-    path: Place | None = setting(None, "Output directory. Each run gets a directory in it.")
+    path: Place | None = setting("Output directory. Each run gets a directory in it.")
     keep: AtLeastTwo | None = setting(
-        None,
         "Runs to keep for rollback; null: all in output.path, 7 in warehouses. Publishing a run removes older ones. A "
-        "Delta table keeps its own history.",
+        "Delta table keeps its own history."
     )
 
 
 class PostgresqlConfig(Section):
     """PostgreSQL database. Needs pip install 'dcrec-spark[warehouse]' and the JDBC driver in spark.jars."""
 
-    url: Text | None = setting(None, "jdbc:postgresql://host:port/database, without password; null: not used.")
-    user: Text | None = setting(None, "Database user; null: the user of this process.")
+    url: Text | None = setting("jdbc:postgresql://host:port/database, without password; null: not used.")
+    user: Text | None = setting("Database user; null: the user of this process.")
     password_file: Text | None = setting(
-        None, "File whose first line is the password; null: environment variable PGPASSWORD."
+        "File whose first line is the password; null: environment variable PGPASSWORD."
     )
-    namespace: Text = setting("public", "Schema of the tables. Created if missing.")
+    namespace: Text = setting("Schema of the tables. Created if missing.", "public")
 
 
 class WarehousesConfig(Section):
     """Warehouses that also receive the tables. spark.conf sets up the catalogs."""
 
-    hive: Text | None = setting(None, "Database of Spark's session catalog; null: not used.")
-    iceberg: Text | None = setting(None, "catalog.database of Iceberg tables; null: not used.")
-    delta: Text | None = setting(None, "[catalog.]database of Delta tables; null: not used.")
+    hive: Text | None = setting("Database of Spark's session catalog; null: not used.")
+    iceberg: Text | None = setting("catalog.database of Iceberg tables; null: not used.")
+    delta: Text | None = setting("[catalog.]database of Delta tables; null: not used.")
     postgresql: PostgresqlConfig = PostgresqlConfig()
     other: dict[str, dict[str, Any]] = setting(
-        {},
         "Sinks of other packages, {name: {setting: value}}. A sink is found by its name in the entry point group "
         "dcrec_spark.sinks, and checks its own settings.",
+        {},
     )
 
     @model_validator(mode="after")
@@ -210,17 +206,14 @@ class AuditConfig(Section):
     """Limits that a run must keep to be published. Otherwise the job ends with exit code 4."""
 
     max_churn: Share | None = setting(
-        None,
         "Largest share of list places whose item changed; null: no limit. Compared with the run before, for users of "
-        "both runs.",
+        "both runs."
     )
-    min_coverage: Share | None = setting(None, "Smallest share of the catalogue that is in some list; null: no limit.")
-    max_short_lists: Share | None = setting(
-        None, "Largest share of lists shorter than recommend.top_n; null: no limit."
-    )
+    min_coverage: Share | None = setting("Smallest share of the catalogue that is in some list; null: no limit.")
+    max_short_lists: Share | None = setting("Largest share of lists shorter than recommend.top_n; null: no limit.")
     force: bool = setting(
-        False,
         "Publish even if a limit is exceeded. The record says so. --force sets it. Damaged tables are never published.",
+        False,
     )
 
 
@@ -228,31 +221,29 @@ class RetrainAuditConfig(AuditConfig):
     """Limits that a run must keep to be published. Otherwise the job ends with exit code 4."""
 
     max_volume_fall: Share | None = setting(
-        None,
         "Largest relative fall of the number of ratings; null: no limit. Compared with the run before. Beyond it the "
-        "job ends with exit code 3 before any fit.",
+        "job ends with exit code 3 before any fit."
     )
     held_out_share: Part | None = setting(
-        None,
         "Share of ratings held out to compare models; null: no comparison. The same pairs in every run. Models are "
-        "compared by NDCG@10 over the whole catalogue.",
+        "compared by NDCG@10 over the whole catalogue."
     )
-    max_loss: Share | None = setting(0.1, "Largest relative loss of NDCG@10 to the last model; null: no limit.")
+    max_loss: Share | None = setting("Largest relative loss of NDCG@10 to the last model; null: no limit.", 0.1)
     max_below_popularity: Share | None = setting(
-        0.0,
         "Largest relative loss of NDCG@10 to popularity; null: no limit. Popularity recommends the most rated items "
         "to all.",
+        0.0,
     )
     list_check: Literal["off", "warn"] = setting(
-        "warn",
         "Comparison of the lists with popularity; warn: where they have less than half of its NDCG@10 on held-out "
         "ratings. It fits both stages once more, without a twentieth of the ratings, in this process. So it is skipped "
         "beyond 2 million ratings, and where held_out_share compares anyway. The published model has all ratings.",
+        "warn",
     )
     exposure_check: Literal["off", "warn", "refuse"] = setting(
-        "warn",
         "Predictive check of the exposure model; refuse: end if it fails. The check fits stage 1 once more with a "
         "fifth of the exposures held out.",
+        "warn",
     )
 
 
@@ -260,7 +251,7 @@ class ServedModelConfig(Section):
     """Saved model."""
 
     path: Place | None = setting(
-        None, "Saved model, run directory, or output directory. An output directory stands for its current run."
+        "Saved model, run directory, or output directory. An output directory stands for its current run."
     )
 
 
@@ -268,45 +259,41 @@ class WarmStartConfig(Section):
     """Start of the fit, and resumption."""
 
     warm_start: Place | None = setting(
-        None,
         "Saved model to start from, or previous; null: cold start. previous is the model of the current run under "
-        "output.path, if there is one.",
+        "output.path, if there is one."
     )
     checkpoint_seconds: Natural = setting(
-        300,
         "Seconds between checkpoints of a fit under output.path; 0: none. An interrupted run that is started again "
         "resumes from the last one.",
+        300,
     )
 
 
 class ListLengthConfig(Section):
     """Lists of recommendations."""
 
-    top_n: Positive = setting(10, "Number of items per user.")
+    top_n: Positive = setting("Number of items per user.", 10)
 
 
 class RankingConfig(ListLengthConfig):
     """Lists of recommendations."""
 
-    exclude_seen: bool = setting(True, "Leave out items that the user has rated.")
+    exclude_seen: bool = setting("Leave out items that the user has rated.", True)
     exposure_weight: Share | None = setting(
-        None,
         "Order of lists; 0: by potential rating; up to 1: by (score - the user's baseline) * P(exposure)^weight; null: "
         "as the saved model has it, 0 in retraining. The column score stays the potential rating, the column rank is "
-        "the order. Above 0 it needs outcome.adjustment=deconfounded.",
+        "the order. Above 0 it needs outcome.adjustment=deconfounded."
     )
     catalogue: Place | None = setting(
-        None,
         "Items that may be recommended: Parquet, CSV or table; null: all items. They are in the column "
-        "input.columns.item. A table where input.format is one.",
+        "input.columns.item. A table where input.format is one."
     )
     exclude: Place | None = setting(
-        None,
         "Pairs that must not be recommended: Parquet, CSV or table; null: none. They are in the columns "
-        "input.columns.user and input.columns.item.",
+        "input.columns.user and input.columns.item."
     )
     max_per_category: Positive | None = setting(
-        None, "Most items of one category in a list; null: any number. The category is the catalogue's column category."
+        "Most items of one category in a list; null: any number. The category is the catalogue's column category."
     )
 
     @model_validator(mode="after")
@@ -320,7 +307,6 @@ class ListsConfig(RankingConfig):
     """Lists of recommendations, and tables published with them."""
 
     extra: tuple[Extra, ...] = setting(
-        (),
         "More to publish. intervals: columns low, high, extrapolates and odds_to_change in recommendations "
         "(outcome=weighted or probabilistic). overlap: tables user_overlap and item_overlap, which say how many "
         "ratings each user and item is worth, and what a hidden reason for exposure could do to their mean (models "
@@ -328,6 +314,7 @@ class ListsConfig(RankingConfig):
         "top_n items with the most similar factors, by cosine. vectors: tables user_vectors and item_vectors, whose "
         "inner product is the score without the intercept (confounder_link=identity). changes: rows added, removed "
         "and moved since the run before. intervals and overlap need all ratings of the fit.",
+        (),
     )
 
 
@@ -335,20 +322,20 @@ class RecommendConfig(ListsConfig):
     """Lists of recommendations, and tables published with them."""
 
     users: Place | None = setting(
-        None, "Users to serve, as Parquet or CSV; null: all users. They are in the column input.columns.user."
+        "Users to serve, as Parquet or CSV; null: all users. They are in the column input.columns.user."
     )
 
 
 class RelevanceConfig(Section):
     """Relevance of held-out ratings."""
 
-    relevant_from: NonNegativeReal = setting(3.0, "Smallest rating of a relevant item.")
+    relevant_from: NonNegativeReal = setting("Smallest rating of a relevant item.", 3.0)
 
 
 class MetricsConfig(RelevanceConfig):
     """Relevance, and intervals of the metrics."""
 
-    bootstrap: Natural = setting(200, "Bootstrap resamples per interval; 0: no intervals.")
+    bootstrap: Natural = setting("Bootstrap resamples per interval; 0: no intervals.", 200)
 
 
 # ---- configuration types that jobs start from

@@ -12,7 +12,7 @@ def _of(section: str, name: str) -> Any:
     declared = in_section(SECTIONS[section], section)[name]
     domain = declared.job_domain or declared.domain
     limits: dict[str, Any] = {"ge": domain.low, "le": domain.high} if isinstance(domain, Number) else {}
-    return setting(declared.default, declared.explain(as_param=False), **limits)
+    return setting(declared.explain(as_param=False), declared.default, **limits)
 
 
 class ExposureConfig(Section):

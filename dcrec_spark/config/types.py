@@ -25,7 +25,7 @@ class Section(BaseModel):
             yield name, masked_leaves(value, name or "")
 
 
-def setting(default: Any, description: str, **limits: Any) -> Any:
+def setting(description: str, default: Any = None, **limits: Any) -> Any:
     """Declare a setting. ``conf/base.yaml`` shows the first sentence of its description."""
     return Field(default=default, description=description, **limits)
 

@@ -133,9 +133,8 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
         """
         run, audit = context.run, partial(audit_tables, context, outputs)
         with open_sinks(context.config, context.spark, context.output, audit) as sinks:
-            where = publish(
-                sinks, run.run_id, outputs.tables, lambda staged: run.published(staged.directory), None, outputs.folders
-            )
+            tables, folders = outputs.tables, outputs.folders
+            where = publish(sinks, run.run_id, tables, lambda staged: run.published(staged.directory), folders=folders)
             _prune(sinks.directory, context.config.output.keep)
             return where
 

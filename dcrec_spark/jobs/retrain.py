@@ -196,13 +196,14 @@ def _fit(context: Context[RetrainConfig], ratings: DataFrame, start: SavedModel 
 
 
 def _tells_items_apart(model: DeconfoundedMFModel) -> bool:
-    """Whether biases or the confounder rank items where no preference factor is left."""
-    lowest, highest = model.itemFactors.agg(F.min("bias"), F.max("bias")).collect()[0]
-    if lowest is not None and highest - lowest > _NOTHING:
-        return True
-    if model.exposureModel is None or vanished(model.exposureModel.degeneracies):
-        return False
-    return float(model.userFactors.agg(F.max(F.abs("gamma"))).collect()[0][0]) > _NOTHING
+    """Whether biases, covariates or the confounder rank items where no preference factor is left."""
+    slope = F.coalesce(F.array_max(F.transform("slopes", F.abs)), F.lit(0.0))
+    users, items = model.factorTables()
+    spread = F.coalesce(F.max("bias") - F.min("bias"), F.lit(0.0))
+    found = [*items.agg(spread, F.max(slope)).collect()[0], *users.agg(F.max(slope)).collect()[0]]
+    if model.exposureModel is not None and not vanished(model.exposureModel.degeneracies):
+        found += users.agg(F.max(F.abs("gamma"))).collect()[0]
+    return bool(max(found) > _NOTHING)
 
 
 def _estimators(

@@ -20,12 +20,14 @@ class Form(NamedTuple):
     """How the confounder h is made from a_hat.
 
     link : "identity" or "log", of a_hat + offset. mean, scale : what is then subtracted, and divided by.
+    front : numbers of the confounder's vectors before those of a link, whose products count as they are: of a blend.
     """
 
     link: str = "identity"
     offset: float = 0.0
     mean: float = 0.0
     scale: float = 1.0
+    front: int = 0
 
     @property
     def is_low_rank(self) -> bool:

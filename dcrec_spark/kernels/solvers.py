@@ -16,11 +16,12 @@ from scipy.linalg.lapack import dposv, sposv
 from dcrec_spark.kernels.csr import row_products, row_sums
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.ridge import items_system
-from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, Shared, System
+from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, RowSystems, Shared, System
 from dcrec_spark.kernels.threads import over_rows
 
 # Numbers of matrices that are assembled at a time: 8 MB of them.
 MATRICES = 1 << 20
+_LINE = 64  # bytes of a cache line
 
 
 def solve_rows(block: RatingBlock, system: System) -> Floats:
@@ -30,8 +31,15 @@ def solve_rows(block: RatingBlock, system: System) -> Floats:
     from dcrec_spark.kernels.loops import ridge
 
     solved = np.empty_like(system.right)
-    over_rows(ridge.solve_rows, block.row_ptr, system.with_pairs(block), solved)
+    over_rows(ridge.solve_rows, block.row_ptr, _in_lines(block, system), solved)
     return solved
+
+
+def _in_lines(block: RatingBlock, system: System) -> RowSystems:
+    """Return a system with the sources of all unknowns, zeros after them up to whole cache lines."""
+    full = system.full_sources
+    filled = np.pad(full, ((0, 0), (0, -full.shape[1] % (_LINE // system.right.itemsize))))
+    return system._replace(sources=filled).with_pairs(block)
 
 
 def descend(block: RatingBlock, system: System, start: Floats, steps: int) -> Floats:
@@ -56,6 +64,17 @@ def descend(block: RatingBlock, system: System, start: Floats, steps: int) -> Fl
     return rows
 
 
+def over_relax(before: Floats, solved: Floats, length: float) -> Floats:
+    """Move each row, (n, F), ``length`` times as far as to its solution.
+
+    Below a length of 2 each row's loss falls: its distance from the smallest shrinks by (1 - length)^2.
+    """
+    if length == 1.0:
+        return solved
+    start = before.astype(solved.dtype, copy=False)
+    return np.asarray(start + solved.dtype.type(length) * (solved - start))
+
+
 def _is_one_matrix(system: System) -> bool:
     """Whether all rows have the same matrix: every pair weighs the same, and every row has the same regulariser."""
     equal = not system.curvature.any() and not system.is_bordered
@@ -76,7 +95,7 @@ def assemble(block: RatingBlock, system: System) -> Iterator[tuple[Floats, Float
     """Assemble each row's matrix, (F, F) with its lower triangle, and right-hand side, (F,)."""
     from dcrec_spark.kernels.loops import ridge
 
-    given = system.with_pairs(block)
+    given = _in_lines(block, system)
     n_rows, size = system.right.shape
     at_once = max(1, MATRICES // size**2)
     for begin in range(0, n_rows, at_once):

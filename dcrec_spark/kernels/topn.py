@@ -66,7 +66,8 @@ class Cap(NamedTuple):
 class Link(NamedTuple):
     """The confounder's part of scores where it is no product of vectors: (last of the row + last of the column) h.
 
-    rows, cols : (rows, L + 1) and (cols, L + 1), whose product is a_hat. form : h of a_hat.
+    rows, cols : (rows, L + 1) and (cols, L + 1), whose product is a_hat. form : h of a_hat. ``front`` numbers may come
+    before these, whose products are added.
     """
 
     rows: Floats
@@ -75,13 +76,16 @@ class Link(NamedTuple):
 
     def block(self, rows: slice) -> Floats:
         """Return that of some rows and all columns."""
-        weight = self.rows[rows, -1][:, None] + self.cols[:, -1]
-        return np.asarray(weight * self.form.of(self.rows[rows] @ self.cols.T))
+        weight, front = self.rows[rows, -1][:, None] + self.cols[:, -1], self.form.front
+        linked = weight * self.form.of(self.rows[rows, front:] @ self.cols[:, front:].T)
+        return np.asarray(linked + self.rows[rows, :front] @ self.cols[:, :front].T if front else linked)
 
     def at(self, row: NDArray[np.int64], col: NDArray[np.int64]) -> Floats:
         """Return that of some pairs, (n,)."""
-        a_hat = np.einsum("nl,nl->n", self.rows[row], self.cols[col])
-        return np.asarray((self.rows[row, -1] + self.cols[col, -1]) * self.form.of(a_hat))
+        front = self.form.front
+        a_hat = np.einsum("nl,nl->n", self.rows[row, front:], self.cols[col, front:])
+        linked = (self.rows[row, -1] + self.cols[col, -1]) * self.form.of(a_hat)
+        return np.asarray(linked + np.einsum("nl,nl->n", self.rows[row, :front], self.cols[col, :front]))
 
     @property
     def rounding(self) -> Floats:
@@ -89,13 +93,17 @@ class Link(NamedTuple):
 
         So its relative error is that of so many additions, which no link makes larger than it makes h.
         """
-        longest = np.linalg.norm(self.cols[:, :-1], axis=1).max(initial=0.0)
-        most = np.abs(self.form.linked(np.linalg.norm(self.rows[:, :-1], axis=1) * longest)) + abs(self.form.mean) + 1.0
+        front = self.form.front
+        longest = np.linalg.norm(self.cols[:, front:-1], axis=1).max(initial=0.0)
+        length = np.linalg.norm(self.rows[:, front:-1], axis=1)
+        most = np.abs(self.form.linked(length * longest)) + abs(self.form.mean) + 1.0
         if self.form.link == "log":
             most += abs(np.log(self.form.offset))
         weight = np.abs(self.rows[:, -1]) + np.abs(self.cols[:, -1]).max(initial=0.0)
         additions = self.rows.shape[1] + 4
-        return np.asarray(2 * additions * np.finfo(self.rows.dtype).eps * weight * most / self.form.scale)
+        in_front = np.linalg.norm(self.cols[:, :front], axis=1).max(initial=0.0)
+        before = np.linalg.norm(self.rows[:, :front], axis=1) * in_front
+        return np.asarray(2 * additions * np.finfo(self.rows.dtype).eps * (weight * most / self.form.scale + before))
 
 
 class Dial(NamedTuple):

@@ -51,7 +51,8 @@ def rank_unseen(
     if exposure_weight and exposed is not None:
         sides = np.column_stack([exposed.users, baseline]), np.column_stack([exposed.items, last])
         dial = Dial(*sides, exposure_weight)
-    how = model.intercept, pointer, seen_item, model.form
+    # The slopes are among the preferences here.
+    how = model.intercept, pointer, seen_item, model.form._replace(front=0)
     ranked = top_n(n, (users, items), _confounder(model), *how, dial=dial)
     return ListPlaces(ranked.row, ranked.rank, ranked.col, ranked.score)
 

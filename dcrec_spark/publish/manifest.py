@@ -12,7 +12,6 @@ from dcrec_spark.storage.protocol import Files
 MANIFEST = "manifest.json"
 RECORD = "run.json"
 _SEAL = "sha256"
-_PARTS = {"run_id", "record_sha256", "tables", "folders", _SEAL}
 
 
 class FolderFiles(NamedTuple):
@@ -111,15 +110,10 @@ def _expected(files: Files, directory: str) -> dict[str, str]:
             f"{directory} holds no {MANIFEST}: it is not a whole run, and nobody can tell if its files are as they "
             "were written; restore it from a backup"
         )
-    manifest = read_json(files, path)
-    if _SEAL in manifest or not manifest.keys() <= _PARTS:  # versions before this one wrote none
-        manifest = read_sealed(files, path)
-    try:
-        expected = {RECORD: str(manifest["record_sha256"])}
-        for name, part in {**manifest["tables"], **manifest.get("folders", {})}.items():
-            expected |= {f"{name}/{file}": str(sha256) for file, sha256 in part["sha256"].items()}
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} is damaged: it does not list the run's files ({error!r}); restore it") from error
+    manifest = read_sealed(files, path)
+    expected = {RECORD: str(manifest["record_sha256"])}
+    for name, part in {**manifest["tables"], **manifest["folders"]}.items():
+        expected |= {f"{name}/{file}": str(sha256) for file, sha256 in part["sha256"].items()}
     return expected
 
 

@@ -111,7 +111,8 @@ def item_factors(id_type: DataType) -> StructType:
 
 def _factors(of_side: str, id_type: DataType) -> StructType:
     exposure = "exposure_shape doubles?, exposure_rate doubles?"
-    return _table(f"id id, features doubles, bias double?, {of_side}{exposure}{_OF_RUN}", id=id_type)
+    covariates = "slopes doubles, covariates doubles, "
+    return _table(f"id id, features doubles, bias double?, {covariates}{of_side}{exposure}{_OF_RUN}", id=id_type)
 
 
 METRICS = _table(

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from dcrec_spark.evaluation.measures import COMPOSITION, Measure, MeasureKind
@@ -32,14 +31,6 @@ _LABELS |= {
 _NDCG, _MSE = Measure(MeasureKind.NDCG), Measure(MeasureKind.MSE)
 
 
-class Picture(NamedTuple):
-    """A figure as markup, its title, and a sentence on how to read it."""
-
-    svg: Markup
-    title: str
-    reading: str
-
-
 class Group(NamedTuple):
     """Measures that share a table."""
 
@@ -61,7 +52,8 @@ def render(facts: ReportFacts) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number, "signed": signed, "share": share, "interval": interval, "label": label}
-    environment.globals |= {"verdict": verdict, "convergence_of": convergence_of}
+    environment.globals |= {"verdict": verdict, "convergence_of": convergence_of, "figures": figures}
+    environment.globals |= {"estimated": draw_estimates, "in_strata": draw_strata}
     return environment.get_template("report.html.j2").render(
         facts=facts,
         model=next(iter(facts.models)),
@@ -70,7 +62,6 @@ def render(facts: ReportFacts) -> str:
         groups=measure_groups(facts.estimates),
         shown=headlines(facts),
         covered=[m for m in _measures(facts.estimates) if Measure.parse(m).kind is MeasureKind.COVERAGE],
-        pictures=_pictures(facts),
         with_check=isinstance(facts.check, PredictiveCheck),
         with_strata=not isinstance(facts.strata, str),
         with_certainty=isinstance(facts.certainty, CertaintyFacts),
@@ -182,88 +173,11 @@ def headlines(facts: ReportFacts) -> list[str]:
 
 
 # A figure, its title, and a sentence on how to read it.
-Drawn = tuple[Figure, str, str]
+Picture = tuple[Figure, str, str]
 
 
-def _pictures(facts: ReportFacts) -> dict[str, list[Picture]]:
-    drawn: dict[str, list[Drawn]] = {
-        "metrics": [_forest_of(facts, measure) for measure in headlines(facts)],
-        "coverage": [
-            (
-                figures.powers(facts.listed, f"lists (first {facts.k} places) with the item, from", "items"),
-                "Lists that contain each item",
-                "At 0 are the items that nobody is shown.",
-            )
-        ],
-        "data": _draw_data(facts),
-        "convergence": [
-            (
-                figures.convergence(stage),
-                f"{stage.name.capitalize()} stage",
-                f"Relative change of the objective ({stage.objective}). Below the line the fit has converged.",
-            )
-            for stage in facts.stages
-            if len(stage.values) > 1
-        ],
-    }
-    if not isinstance(facts.strata, str):
-        drawn["strata"] = [_strata_forest(facts, measure) for measure in (_NDCG, _MSE)]
-    if isinstance(facts.certainty, CertaintyFacts):
-        widths = figures.histogram(facts.certainty.widths, "width of the interval", "listed items")
-        drawn["certainty"] = [(widths, "Widths of the intervals", "In units of the rating.")]
-    if isinstance(facts.check, PredictiveCheck):
-        drawn["check"] = _draw_check(facts.check, facts.p_values)
-    if facts.gamma is not None:
-        figure = figures.histogram(facts.gamma.values, "gamma", "users")
-        drawn["gamma"] = [(figure, "Confounder weight of each user", "At 0 there is no adjustment.")]
-    return {
-        section: [
-            Picture(figures.inline_svg(figure, f"{section}-{place}", f"{title}. {reading}"), title, reading)
-            for place, (figure, title, reading) in enumerate(of_section)
-        ]
-        for section, of_section in drawn.items()
-    }
-
-
-def _draw_data(facts: ReportFacts) -> list[Drawn]:
-    data = facts.data
-    return [
-        (figures.histogram(data.training.ratings, "rating", "ratings"), "Training ratings", "Number by value."),
-        (
-            figures.histogram(data.test.ratings, "rating", "ratings"),
-            "Test ratings",
-            "Another shape than in training means that the test was collected in another way.",
-        ),
-        (
-            figures.powers(data.per_user, "training ratings of a user, from", "users"),
-            "Activity of users",
-            "The model knows little of the users on the left.",
-        ),
-        (
-            figures.powers(data.per_item, "training ratings of an item, from", "items"),
-            "Popularity of items",
-            "A long tail means that few items get most ratings.",
-        ),
-    ]
-
-
-def _draw_check(check: PredictiveCheck, counts: Sequence[int]) -> list[Drawn]:
-    return [
-        (
-            figures.p_values(check, counts),
-            "Users' p-values",
-            "Flat along the line is right. Many on the left: too confident. Many on the right: exposures are spread "
-            "over too many items.",
-        ),
-        (
-            figures.log_likelihoods(check),
-            "Likelihood of the held-out exposures",
-            "The line is observed, the bars are replicated by the model. The line should lie among the bars.",
-        ),
-    ]
-
-
-def _forest_of(facts: ReportFacts, measure: str) -> Drawn:
+def draw_estimates(facts: ReportFacts, measure: str) -> Picture:
+    """Draw a measure of all models."""
     rows = {name: of[measure] for name, of in facts.estimates.items() if measure in of}
     parsed = Measure.parse(measure)
     name = f"{label(measure)} over the catalogue" if parsed.over_catalogue else label(measure)
@@ -271,7 +185,9 @@ def _forest_of(facts: ReportFacts, measure: str) -> Drawn:
     return figures.forest(rows, name), name, f"Value and interval. Further {side} is better."
 
 
-def _strata_forest(facts: ReportFacts, measure: Measure) -> Drawn:
+def draw_strata(facts: ReportFacts, name: str) -> Picture:
+    """Draw the differences of a measure by stratum."""
+    measure = Measure.parse(name)
     rows = {
         f"{stratum.side}s, {stratum.ratings}": stratum.differences[measure]
         for stratum in facts.strata

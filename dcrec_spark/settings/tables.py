@@ -122,37 +122,20 @@ _INITIAL_MODEL = Setting(
     "fitted model to start from: known ids at its factors, new ones from the seed; None: a cold start",
 )
 
+# Tables: a setting in two lines or three.
+# fmt: off
 ENGINE = (
-    Setting(
-        "num_blocks",
-        Number(int, 1, 100_000, optional=True),
-        None,
-        "number of blocks of users, and of items; None: from the cores and the number of ratings",
-        "engine",
-    ),
-    Setting(
-        "exchange",
-        Choice(
-            {
-                "auto": "local up to 2 million ratings, in local mode up to 200 million if memory has room for them; "
-                "above, broadcast for a side with small factors, else blocks",
-                "local": "in the driver's process, without the cluster",
-                "broadcast": "from the driver to every worker",
-                "blocks": "from block to block over the cluster",
-            }
-        ),
-        "auto",
-        "where a fit is computed, and how factors reach the blocks that need them",
-        "engine",
-    ),
+    Setting("num_blocks", Number(int, 1, 100_000, optional=True), None,
+            "number of blocks of users, and of items; None: from the cores and the number of ratings", "engine"),
+    Setting("exchange",
+            Choice({"auto": "local up to 2 million ratings, in local mode up to 200 million if memory has room for "
+            "them; above, broadcast for a side with small factors, else blocks",
+            "local": "in the driver's process, without the cluster", "broadcast": "from the driver to every worker",
+            "blocks": "from block to block over the cluster"}), "auto",
+            "where a fit is computed, and how factors reach the blocks that need them", "engine"),
     Setting("checkpoint_interval", _COUNT, 10, "iterations between two reliable checkpoints of the factors", "engine"),
-    Setting(
-        "precision",
-        Choice({"float64": "", "float32": "half the memory, less work"}),
-        "float64",
-        "floating-point type of the factors",
-        "engine",
-    ),
+    Setting("precision", Choice({"float64": "", "float32": "half the memory, less work"}), "float64",
+            "floating-point type of the factors", "engine"),
 )
 
 EXPOSURE = (
@@ -174,193 +157,72 @@ OUTCOME = (
     *IDS,
     Setting("rating_col", Column(), "rating", "column of ratings"),
     Setting("prediction_col", Column(), "prediction", "output column: the potential rating", of_model=True),
-    Setting(
-        "cold_start_strategy",
-        Choice({"nan": "NaN", "drop": "the row is dropped", "mean": "the mean rating"}),
-        "nan",
-        "prediction for unknown ids",
-        of_model=True,
-    ),
+    Setting("cold_start_strategy", Choice({"nan": "NaN", "drop": "the row is dropped", "mean": "the mean rating"}),
+            "nan", "prediction for unknown ids", of_model=True),
     _SEED,
     Setting("outcome", Choice(OUTCOMES), "probabilistic", "the rating model", "outcome"),
-    Setting(
-        "adjustment",
-        Choice(
-            {
-                "deconfounded": "with the term gamma_u * a_hat_ui",
-                "none": "the classical model",
-                "ipw": "the classical model, ratings weighted by inverse propensities",
-            }
-        ),
-        "deconfounded",
-        "how confounding is adjusted for",
-        "outcome",
-    ),
-    Setting(
-        "confounder",
-        Choice(
-            {
-                "reconstruction": "a_hat alone, as in the paper",
-                "factors": "a_hat, and the composition of exposures as covariates: each item has slopes on the "
-                "users', each user on the items'",
-            }
-        ),
-        "reconstruction",
-        "what of the exposure model enters the rating model",
-        "outcome",
-        {**_LEAST_SQUARES, **_DECONFOUNDED},
-    ),
-    Setting(
-        "confounder_weight",
-        Choice(
-            {
-                "user": "a gamma for each user, as in the paper",
-                "global": "one gamma for all users",
-                "pooled": "one for all users, and each user's departure from it",
-            }
-        ),
-        "pooled",
-        "weight gamma of the confounder; a Poisson outcome has user by default, and no pooled",
-        "outcome",
-        _DECONFOUNDED,
-    ),
-    Setting(
-        "confounder_link",
-        Choice({"identity": "a_hat, as in the paper", "log": "log(a_hat + its mean), for an unobserved weight of 0"}),
-        "identity",
-        "form in which a_hat enters the model",
-        "outcome",
-        {**_LEAST_SQUARES, **_DECONFOUNDED},
-    ),
-    Setting(
-        "leave_one_out",
-        Flag(),
-        True,
-        "whether a rated pair's own exposure is left out of its a_hat",
-        "outcome",
-        {**_LEAST_SQUARES, **_DECONFOUNDED},
-    ),
+    Setting("adjustment", Choice({"deconfounded": "with the term gamma_u * a_hat_ui", "none": "the classical model",
+            "ipw": "the classical model, ratings weighted by inverse propensities"}), "deconfounded",
+            "how confounding is adjusted for", "outcome"),
+    Setting("confounder", Choice({"reconstruction": "a_hat alone, as in the paper",
+            "factors": "a_hat, and the composition of exposures as covariates: each item has slopes on the users', "
+            "each user on the items'"}), "reconstruction", "what of the exposure model enters the rating model",
+            "outcome", {**_LEAST_SQUARES, **_DECONFOUNDED}),
+    Setting("confounder_weight", Choice({"user": "a gamma for each user, as in the paper",
+            "global": "one gamma for all users", "pooled": "one for all users, and each user's departure from it"}),
+            "pooled", "weight gamma of the confounder; a Poisson outcome has user by default, and no pooled",
+            "outcome", _DECONFOUNDED),
+    Setting("confounder_link", Choice({"identity": "a_hat, as in the paper",
+            "log": "log(a_hat + its mean), for an unobserved weight of 0"}), "identity",
+            "form in which a_hat enters the model", "outcome", {**_LEAST_SQUARES, **_DECONFOUNDED}),
+    Setting("leave_one_out", Flag(), True, "whether a rated pair's own exposure is left out of its a_hat", "outcome",
+            {**_LEAST_SQUARES, **_DECONFOUNDED}),
     Setting("rank", _RANK, 10, "number of preference factors", "outcome"),
     Setting("exposure_rank", _RANK, 5, "number of exposure factors if {exposure_model} is None"),
-    Setting(
-        "alpha",
-        Number(float, 0, LARGEST_WEIGHT),
-        1.0,
-        "a rating y has weight 1 + alpha * y",
-        "outcome",
-        {"outcome": ("weighted",)},
-    ),
-    Setting(
-        "unobserved_weight",
-        Number(float, 0, LARGEST_WEIGHT, optional=True),
-        None,
-        "weight w0 of a pair without a rating; None: 0 for probabilistic, 1 for weighted and poisson",
-        "outcome",
-    ),
-    Setting(
-        "fit_biases",
-        Flag(),
-        True,
-        "whether each user and each item has a bias, part of the preference",
-        "outcome",
-        _LEAST_SQUARES,
-    ),
+    Setting("alpha", Number(float, 0, LARGEST_WEIGHT), 1.0, "a rating y has weight 1 + alpha * y", "outcome",
+            {"outcome": ("weighted",)}),
+    Setting("unobserved_weight", Number(float, 0, LARGEST_WEIGHT, optional=True), None,
+            "weight w0 of a pair without a rating; None: 0 for probabilistic, 1 for weighted and poisson", "outcome"),
+    Setting("fit_biases", Flag(), True, "whether each user and each item has a bias, part of the preference",
+            "outcome", _LEAST_SQUARES),
     Setting("fit_intercept", Flag(), True, "whether there is an intercept", "outcome"),
-    Setting(
-        "reg_param",
-        _PRECISION,
-        REG_PARAM,
-        "1 / prior variance of the factors of users and items, with unit noise",
-        "outcome",
-        _LEAST_SQUARES,
-    ),
-    Setting(
-        "bias_reg",
-        _PRECISION,
-        BIAS_REG,
-        "1 / prior variance of the biases of users and items, with unit noise",
-        "outcome",
-        _LEAST_SQUARES,
-    ),
-    Setting(
-        "confounder_reg",
-        _PRECISION,
-        CONFOUNDER_REG,
-        "1 / prior variance of gamma, with unit noise; if pooled, of the users' departures",
-        "outcome",
-        {**_LEAST_SQUARES, **_DECONFOUNDED},
-    ),
-    Setting(
-        "reg_by_count",
-        Flag(),
-        False,
-        "whether {reg_param} is multiplied by each row's number of ratings, as in MLlib's ALS; biases never are",
-        "outcome",
-        _LEAST_SQUARES,
-    ),
+    Setting("reg_param", _PRECISION, REG_PARAM,
+            "1 / prior variance of the factors of users and items, with unit noise", "outcome", _LEAST_SQUARES),
+    Setting("bias_reg", _PRECISION, BIAS_REG, "1 / prior variance of the biases of users and items, with unit noise",
+            "outcome", _LEAST_SQUARES),
+    Setting("confounder_reg", _PRECISION, CONFOUNDER_REG,
+            "1 / prior variance of gamma, with unit noise; if pooled, of the users' departures", "outcome",
+            {**_LEAST_SQUARES, **_DECONFOUNDED}),
+    Setting("reg_by_count", Flag(), False,
+            "whether {reg_param} is multiplied by each row's number of ratings, as in MLlib's ALS; biases never are",
+            "outcome", _LEAST_SQUARES),
     Setting("gamma_shape", _SHAPE, 0.3, "shape of the Gamma prior of all factors", concerns=_POISSON),
     Setting("gamma_rate", _RATE, 0.3, "rate of the Gamma prior of all factors", concerns=_POISSON),
-    Setting(
-        "propensity_col",
-        Column(optional=True),
-        None,
-        "column of propensities, in (0, 1]; None: from the ratings, as in the paper",
-        concerns=_IPW,
-    ),
-    Setting(
-        "weight_cap",
-        Number(float, 1, 1e12, optional=True),
-        None,
-        "largest inverse propensity, before they are normalised to mean 1; None: no cap",
-        "outcome",
-        _IPW,
-    ),
-    Setting(
-        "exposure_weight",
-        Number(float, 0, 1),
-        0.0,
-        "order of lists: 0 by potential rating, as in the paper; above, by (potential rating - the user's baseline) * "
-        "P(exposure)^{exposure_weight}, so that people also take up what they would like",
-        of_model=True,
-    ),
-    Setting(
-        "exposure_model",
-        Instance("exposure", "a PoissonFactorization, or a model that it fitted, or None"),
-        None,
-        "fitted PoissonFactorizationModel, or a PoissonFactorization to fit first; None: from {exposure_rank}, or like "
-        "that of {initial_model}",
-    ),
+    Setting("propensity_col", Column(optional=True), None,
+            "column of propensities, in (0, 1]; None: from the ratings, as in the paper", concerns=_IPW),
+    Setting("weight_cap", Number(float, 1, 1e12, optional=True), None,
+            "largest inverse propensity, before they are normalised to mean 1; None: no cap", "outcome", _IPW),
+    Setting("exposure_weight", Number(float, 0, 1), 0.0,
+            "order of lists: 0 by potential rating, as in the paper; above, by (potential rating - user's baseline) "
+            "* P(exposure)^{exposure_weight}, so that people also take up what they would like", of_model=True),
+    Setting("exposure_model", Instance("exposure", "a PoissonFactorization, or a model that it fitted, or None"),
+            None,
+            "fitted PoissonFactorizationModel, or a PoissonFactorization to fit first; None: from {exposure_rank}, "
+            "or like that of {initial_model}"),
     _INITIAL_MODEL,
-    Setting(
-        "user_features",
-        Instance("frame", "a DataFrame, or None"),
-        None,
-        "one row of numbers for each user, under {user_col}, on which each item has slopes; None: no features",
-    ),
-    Setting(
-        "item_features",
-        Instance("frame", "a DataFrame, or None"),
-        None,
-        "one row of numbers for each item, under {item_col}, on which each user has slopes; None: no features",
-    ),
+    Setting("user_features", Instance("frame", "a DataFrame, or None"), None,
+            "one row of numbers for each user, under {user_col}, on which each item has slopes; None: no features"),
+    Setting("item_features", Instance("frame", "a DataFrame, or None"), None,
+            "one row of numbers for each item, under {item_col}, on which each user has slopes; None: no features"),
     replace(_MAX_ITER, default=20, section="outcome"),
     replace(_TOL, default=1e-4, section="outcome"),
     *_VALIDATION,
-    Setting(
-        "solver",
-        Choice(
-            {
-                "cholesky": "exactly, by its normal equations",
-                "cg": "three steps of conjugate gradients from its last state, cheaper at high ranks",
-            }
-        ),
-        "cholesky",
-        "how each row's least squares are solved in a sweep",
-        "outcome",
-        _LEAST_SQUARES,
-    ),
+    Setting("solver", Choice({"cholesky": "exactly, by its normal equations",
+            "cg": "three steps of conjugate gradients from its last state, cheaper at high ranks"}), "cholesky",
+            "how each row's least squares are solved in a sweep", "outcome", _LEAST_SQUARES),
     *ENGINE,
 )
+# fmt: on
 SECTIONS = {"exposure": EXPOSURE, "outcome": OUTCOME, "engine": ENGINE}
 
 # Settings of the outcome for counts such as plays and clicks. ``run.preset`` names them in jobs.

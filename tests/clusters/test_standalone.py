@@ -66,7 +66,7 @@ def test_a_dry_run_imports_on_an_executor_what_was_packed(packed: Path, master: 
     assert not (place / "out").exists()
 
 
-def test_a_night_on_nodes_that_have_nothing_but_spark(packed: Path, master: str, place: Path) -> None:
+def test_a_run_on_nodes_that_have_nothing_but_spark(packed: Path, master: str, place: Path) -> None:
     done = run(command(2, master), place)
 
     assert done.returncode == 0, done.stdout + done.stderr

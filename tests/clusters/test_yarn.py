@@ -1,21 +1,27 @@
 """YARN on loopback: the command of docs/how-to/run-on-a-cluster.md in cluster mode, and the same in client mode.
 
-They take a quarter of an hour: pytest -m cluster tests/clusters/test_yarn.py.
+    python -m tests.clusters.test_yarn FOLDER JAR...
+
+The program starts a resource manager and a node manager in one JVM, as Hadoop's own tests do. It writes
+FOLDER/conf/yarn-site.xml, which is what HADOOP_CONF_DIR needs, and runs until its standard input ends.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from dcrec_spark.publish.parquet import verify
 from dcrec_spark.spark.jars import Jar, bring_jars
+from dcrec_spark.spark.java import ensure_java
 from tests.clusters.commands import HOW_TO, blocks_of, run
 from tests.clusters.conftest import USERS
 from tests.jobs.job import read_table, record_of, run_directory
-from tests.spark.standalone import ROOT, bare_environment
+from tests.spark.standalone import ROOT, SPARK, bare_environment
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -29,6 +35,20 @@ spark.yarn.am.memory              512m
 spark.yarn.jars                   local:{home}/jars/*
 spark.yarn.stagingDir             file://{place}/staging
 """
+SETTINGS = {
+    "yarn.nodemanager.resource.memory-mb": "4096",
+    "yarn.nodemanager.resource.cpu-vcores": "4",
+    "yarn.scheduler.minimum-allocation-mb": "256",
+    "yarn.nodemanager.vmem-check-enabled": "false",
+    "yarn.nodemanager.pmem-check-enabled": "false",
+    "yarn.resourcemanager.hostname": "localhost",
+    # One queue for everybody, whose driver may take most of it.
+    "yarn.scheduler.capacity.root.queues": "default",
+    "yarn.scheduler.capacity.root.default.capacity": "100",
+    "yarn.scheduler.capacity.maximum-am-resource-percent": "0.7",
+    # The disks of a busy machine may be nearly full.
+    "yarn.nodemanager.disk-health-checker.enable": "false",
+}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +59,7 @@ def yarn(place: Path) -> Iterator[dict[str, str]]:
     (place / "defaults").mkdir()
     defaults = DEFAULTS.format(home=place / "spark", place=place)
     (place / "defaults" / "spark-defaults.conf").write_text(defaults, encoding="utf-8")
-    command = [sys.executable, "-m", "tests.clusters.yarn", place / "yarn", *brought]
+    command = [sys.executable, "-m", __name__, place / "yarn", *brought]
     with (
         (place / "yarn.log").open("w") as log,
         subprocess.Popen(
@@ -55,7 +75,7 @@ def yarn(place: Path) -> Iterator[dict[str, str]]:
         process.wait(timeout=60)
 
 
-def test_a_night_whose_driver_runs_in_a_container(packed: Path, yarn: dict[str, str], place: Path) -> None:
+def test_a_run_whose_driver_runs_in_a_container(packed: Path, yarn: dict[str, str], place: Path) -> None:
     done = run(ENVIRONMENT_AND_SUBMIT, place, **yarn)
 
     assert done.returncode == 0, done.stdout + done.stderr + logs(containers(place))
@@ -107,3 +127,37 @@ def attempts(found: set[Path]) -> set[int]:
 def logs(found: set[Path]) -> str:
     files = (file for path in sorted(found) for file in path.glob("std*"))
     return "\n".join(file.read_text(errors="replace")[-20_000:] for file in files)
+
+
+def main(folder: Path, jars: list[str]) -> None:
+    places = [f"-Dtest.build.data={folder}", f"-Djava.io.tmpdir={folder}"]
+    port = launch_gateway(
+        classpath=os.pathsep.join([*jars, f"{SPARK}/jars/*"]),  # Hadoop's client is one of Spark's jars
+        java_path=str(ensure_java().path / "bin" / "java"),
+        javaopts=["-Xmx512m", "-XX:+UseSerialGC", "--add-opens=java.base/java.lang=ALL-UNNAMED", *places],
+        die_on_exit=True,
+        redirect_stdout=sys.stderr,
+        redirect_stderr=sys.stderr,
+        cwd=str(folder),
+    )
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
+    jvm = gateway.jvm
+    conf = jvm.org.apache.hadoop.yarn.conf.YarnConfiguration()
+    for name, value in SETTINGS.items():
+        conf.set(name, value)
+    cluster = jvm.org.apache.hadoop.yarn.server.MiniYARNCluster("dcrec", 1, 1, 1)
+    cluster.init(conf)
+    cluster.start()
+    (folder / "conf").mkdir(exist_ok=True)
+    stream = jvm.java.io.FileOutputStream(str(folder / "conf" / "yarn-site.xml"))
+    cluster.getConfig().writeXml(stream)
+    stream.close()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    cluster.stop()
+    gateway.shutdown()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -120,13 +120,13 @@ def memory_sides(
         values = [column for column in mine if column not in ("user", "item", "held_out")]
         blocks = []
         for b in range(n_blocks[n]):
-            table = _block_table(mine, name, other, keys[n], b, n_blocks[n])
+            table = block_table(mine, name, other, keys[n], b, n_blocks[n])
             blocks.append(build_block(table, n_blocks[n], source, values, dtype, heavies)["data"][0].as_py())
         sides.append(MemorySide(name, len(keys[n]), blocks, broadcasts[n]))
     return sides[0], sides[1]
 
 
-def _block_table(pairs: Mapping[str, Array], name: str, other: str, key: Array, block: int, n_blocks: int) -> pa.Table:
+def block_table(pairs: Mapping[str, Array], name: str, other: str, key: Array, block: int, n_blocks: int) -> pa.Table:
     """The pairs and rows of one block, as a partition of the cluster has them."""
     mine, rows = pairs[name] % n_blocks == block, np.arange(block, len(key), n_blocks)
     nothing = pa.nulls(len(rows))

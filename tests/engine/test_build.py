@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.blocks import Block, first_place
 from dcrec_spark.engine.build import build_block, build_cluster_side
 from dcrec_spark.engine.cells import Array, unpack
 from dcrec_spark.spark.lineage import fixed_placement
+from tests.engine.memory_side import block_table
 from tests.frames import frame_of
 
 
@@ -33,32 +33,20 @@ class Ratings(NamedTuple):
         return Ratings(self.col, self.row, self.value, self.n_cols, self.n_rows, self.col_blocks, self.row_blocks)
 
 
-def block_table(ratings: Ratings, block: int, seed: int = 0) -> pa.Table:
-    """What one partition holds before it becomes a block: its nonzeros and its rows, shuffled."""
-    mine = ratings.row % ratings.row_blocks == block
-    rows = np.arange(block, ratings.n_rows, ratings.row_blocks)
-    order = np.random.default_rng(seed).permutation(mine.sum() + len(rows))
-    col = pa.array([*ratings.col[mine].tolist(), *[None] * len(rows)], pa.int64())
-    value = pa.array([*ratings.value[mine].tolist(), *[None] * len(rows)], pa.float64())
-    table = pa.table(
-        {
-            "row": pa.array(np.concatenate([ratings.row[mine], rows])),
-            "col": col,
-            "key": pa.array(np.concatenate([np.zeros(mine.sum(), np.int64), key_of(rows)])),
-            "rating": value,
-            "block": pa.array(np.full(len(order), block, np.int32)),
-        }
-    )
-    return table.take(pa.array(order))
-
-
 def key_of(rows: Array) -> Array:
     return np.asarray(1000 + 7 * rows, np.int64)
 
 
+def shuffled(ratings: Ratings, block: int, seed: int = 0) -> pa.Table:
+    """What one partition holds before it becomes a block: its nonzeros and its rows."""
+    pairs = {"row": ratings.row, "col": ratings.col, "rating": ratings.value}
+    table = block_table(pairs, "row", "col", key_of(np.arange(ratings.n_rows)), block, ratings.row_blocks)
+    return table.take(pa.array(np.random.default_rng(seed).permutation(table.num_rows)))
+
+
 def build(ratings: Ratings, block: int, seed: int = 0, dtype: str = "float64") -> pa.RecordBatch:
     source = ratings.n_cols, ratings.col_blocks
-    return build_block(block_table(ratings, block, seed), ratings.row_blocks, source, ["rating"], dtype)
+    return build_block(shuffled(ratings, block, seed), ratings.row_blocks, source, ["rating"], dtype)
 
 
 def contents(ratings: Ratings, block: int) -> dict[str, Array]:
@@ -118,19 +106,6 @@ def test_blocks_together_hold_every_nonzero_and_every_row(ratings: Ratings) -> N
 
 
 @few
-@given(random_ratings())
-def test_the_routes_of_one_side_mirror_the_needs_of_the_other(ratings: Ratings) -> None:
-    """What the source blocks send, one after the other, is what the block needs, in its order."""
-    routes = [Block(contents(ratings.mirrored(), block)).routes for block in range(ratings.col_blocks)]
-    for block in range(ratings.row_blocks):
-        inbox = []
-        for number, targets in enumerate(routes):
-            assert len(targets) == ratings.row_blocks
-            inbox.append(first_place(ratings.n_cols, ratings.col_blocks, np.int64(number)) + targets[block])
-        np.testing.assert_array_equal(np.concatenate(inbox), contents(ratings, block)["need_at"])
-
-
-@few
 @given(random_ratings(), st.integers(1, 2**32))
 def test_the_order_in_which_nonzeros_arrive_does_not_matter(ratings: Ratings, seed: int) -> None:
     for block in range(ratings.row_blocks):
@@ -159,13 +134,6 @@ def test_a_pair_that_comes_twice_is_reported_by_its_own_indices(block_of_pair: i
         batch = build(ratings, block, seed=3)
         reported = batch["duplicate_row"][0].as_py(), batch["duplicate_col"][0].as_py()
         assert reported == ((twice, 6) if block == block_of_pair else (None, None))
-
-
-def test_values_take_the_type_that_was_asked_for() -> None:
-    ratings = Ratings(np.array([0]), np.array([0]), np.array([0.1]), 1, 1, 1, 1)
-    rating = unpack(build(ratings, 0, dtype="float32")["data"][0].as_py())["rating"]
-    assert rating.dtype == np.float32
-    assert rating[0] == np.float32(0.1)
 
 
 def test_a_side_has_one_block_in_each_partition_that_bears_its_number(spark: SparkSession) -> None:

@@ -29,23 +29,6 @@ def test_what_is_packed_is_unpacked(contents: dict[str, cells.Array]) -> None:
     assert_identical(unpack(pack(contents)), contents)
 
 
-def test_the_docstrings_example() -> None:
-    cell = pack({"row_ptr": np.array([0, 2, 3]), "rating": np.array([5.0, 1.0, 4.0])})
-    assert isinstance(cell, bytes)
-    np.testing.assert_array_equal(unpack(cell)["rating"], [5.0, 1.0, 4.0])
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (0, 3), (1, 1, 1)])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_shapes_without_extent_survive(shape: tuple[int, ...], dtype: str) -> None:
-    contents = {"before": np.ones(3), "edge": np.full(shape, 7, dtype), "after": np.arange(2)}
-    assert_identical(unpack(pack(contents)), contents)
-
-
-def test_nothing_is_a_cell_too() -> None:
-    assert unpack(pack({})) == {}
-
-
 def test_columns_transposes_and_slices_are_written_in_row_order() -> None:
     table = np.arange(12.0).reshape(3, 4)
     contents = {"transpose": table.T, "fortran": np.asfortranarray(table), "slice": table[::2, 1::2]}
@@ -61,14 +44,6 @@ def test_unpacked_arrays_are_aligned_read_only_views_of_the_cell() -> None:
         assert not array.flags.owndata
         assert address <= array.ctypes.data < address + len(cell)
         assert (array.ctypes.data - address) % 64 == 0
-
-
-def test_cells_come_back_from_an_arrow_column() -> None:
-    cells = [pack({"odd": np.ones(size, np.int8), "rows": np.full(size, float(size))}) for size in (1, 3, 9)]
-    for size, scalar in zip((1, 3, 9), pa.array(cells, pa.binary()), strict=True):
-        rows = unpack(scalar.as_buffer())["rows"]
-        np.testing.assert_array_equal(rows, np.full(size, float(size)))
-        assert rows.flags.aligned
 
 
 def test_cell_that_is_too_large_is_refused() -> None:

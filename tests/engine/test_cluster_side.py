@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,12 +18,20 @@ from dcrec_spark.engine.cluster import ClusterSide
 from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.errors import FitError
 from tests.engine.toy_kernels import key_rows, remember, spoil_one, sum_neighbours
-from tests.engine.toy_sides import N_ITEMS, N_USERS, dense_start, dense_sums, neighbours, rows_of, table, toy_sides
+from tests.engine.toy_sides import (
+    N_ITEMS,
+    N_USERS,
+    PLACES,
+    dense_start,
+    dense_sums,
+    neighbours,
+    rows_of,
+    table,
+    toy_sides,
+)
 from tests.sides import Layout, Sides
 
-PLACES = [(True, True), (True, False), (False, True), (False, False)]
-LAYOUTS = [Layout(2, 3, *held) for held in PLACES]
-layouts = pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+LAYOUTS = [Layout(2, 3, *held) for held in PLACES] + [Layout(N_USERS + 2, N_ITEMS + 1, False, False)]
 by_place = pytest.mark.parametrize("held", [True, False], ids=["broadcast", "blocks"])
 
 ToySides = Callable[[Layout], Sides]
@@ -33,74 +41,41 @@ ToySides = Callable[[Layout], Sides]
 def toy(spark: SparkSession) -> Iterator[ToySides]:
     """Sides laid out as asked; those of equal numbers of blocks share them, whoever holds their results."""
     with ExitStack() as stack:
-        built: dict[tuple[int, int], Sides] = {}
-
-        def laid_out(layout: Layout) -> Sides:
-            blocks = layout[:2]
-            if blocks not in built:
-                built[blocks] = stack.enter_context(toy_sides(spark, layout))
-            return built[blocks].broadcasting(layout)
-
-        yield laid_out
+        built = cache(lambda *blocks: stack.enter_context(toy_sides(spark, Layout(*blocks, False, False))))
+        yield lambda layout: built(*layout[:2]).broadcasting(layout)
 
 
-@layouts
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_half_steps_equal_a_dense_loop(toy: ToySides, layout: Layout) -> None:
-    """Items, users, items: exactly the same whole numbers, row by row and in the sums over all blocks."""
+    """Items, users, items, also in more blocks than rows: exactly the same whole numbers, of rows and their sums."""
     sides = toy(layout)
     items = sides.items.half_step(key_rows)
     users = sides.users.half_step(neighbours, items)
     later = sides.items.half_step(neighbours, users)
-    expected = dense_start(sides.item_keys)
-    np.testing.assert_array_equal(items.sums["total"], expected.sum(axis=0))
     assert items.sums["rows"] == N_ITEMS
     assert (items.outbox is None) == layout.items_broadcast
-    np.testing.assert_array_equal(rows_of(sides.items, items), expected)
-
-    expected = dense_sums(table(), expected)
-    np.testing.assert_array_equal(rows_of(sides.users, users), expected)
-    np.testing.assert_array_equal(users.sums["total"], expected.sum(axis=0))
-    # A kernel gets the source's sums over all of its rows, whatever it touches.
-    share = layout.user_blocks / (layout.item_blocks + 1)
-    np.testing.assert_allclose(users.sums["source"], items.sums["total"] * share, rtol=1e-14)
-
-    expected = dense_sums(table().T, expected)
-    np.testing.assert_array_equal(rows_of(sides.items, later), expected)
-    np.testing.assert_array_equal(later.sums["total"], expected.sum(axis=0))
-
-
-@pytest.mark.parametrize("held", [PLACES[0], PLACES[3]], ids=["broadcast", "blocks"])
-def test_more_blocks_than_rows_change_nothing(toy: ToySides, held: tuple[bool, bool]) -> None:
-    """Blocks without a row do not exist; nothing is sent to them, and nothing expected of them."""
-    sides = toy(Layout(N_USERS + 2, N_ITEMS + 1, *held))
-    users = sides.users.half_step(neighbours, sides.items.half_step(key_rows))
-    items = sides.items.half_step(neighbours, users)
-    expected = dense_sums(table(), dense_start(sides.item_keys))
-    np.testing.assert_array_equal(rows_of(sides.users, users), expected)
-    np.testing.assert_array_equal(rows_of(sides.items, items), dense_sums(table().T, expected))
+    of_items = dense_start(sides.item_keys)
+    of_users = dense_sums(table(), of_items)
+    expected = dense_sums(table().T, of_users)
+    for side, state, rows in (
+        (sides.items, items, of_items),
+        (sides.users, users, of_users),
+        (sides.items, later, expected),
+    ):
+        np.testing.assert_array_equal(rows_of(side, state), rows)
+        np.testing.assert_array_equal(state.sums["total"], rows.sum(axis=0))
 
 
 @by_place
 def test_memory_returns_to_its_block(toy: ToySides, held: bool) -> None:
+    """With a source and without."""
     sides = toy(Layout(2, 3, held, held))
-    items = sides.items.half_step(key_rows)
-    users = None
-    for _ in range(3):
-        users = sides.users.half_step(remember, items, users)
+    items, users = sides.items.half_step(key_rows), None
+    for source in (None, None, items):
+        users = sides.users.half_step(remember, source, users)
         assert users.sums["strangers"] == 0
     left = {row.block: unpack(row.data) for row in sides.users.memories(users).collect()}
-    assert sorted(left) == [0, 1]
-    for block, memory in left.items():
-        assert memory["step"] == 3
-        np.testing.assert_array_equal(memory["mark"], sides.user_keys[block::2])
-
-
-@by_place
-def test_memory_returns_without_a_source(toy: ToySides, held: bool) -> None:
-    sides = toy(Layout(2, 3, held, held))
-    second = sides.users.half_step(remember, previous=sides.users.half_step(remember))
-    assert [unpack(row.data)["step"] for row in sides.users.memories(second).collect()] == [2, 2]
-    assert second.sums["strangers"] == 0
+    assert {block: int(memory["step"]) for block, memory in left.items()} == {0: 3, 1: 3}
 
 
 def files_of(session: SparkSession) -> tuple[int, int]:
@@ -151,27 +126,11 @@ def test_row_that_is_not_finite_ends_the_fit_and_leaves_nothing(
     assert len(spark.sparkContext._jsc.getPersistentRDDs()) == cached
 
 
-@pytest.mark.parametrize("held", [PLACES[0], PLACES[3]], ids=["broadcast", "blocks"])
-def test_rebuilt_blocks_are_the_memories_of_the_kernel(toy: ToySides, held: tuple[bool, bool]) -> None:
-    """In place of its old blocks, one block in each partition as before."""
-    sides = toy(Layout(2, 3, *held))
-    items, users = sides.items.half_step(key_rows), sides.users.half_step(remember)
-    rebuilt = sides.users.rebuild(remember, items, users)
-    steps = {row.block: int(unpack(row.data)["step"]) for row in rebuilt.frame.collect()}
-    assert steps == {0: 2, 1: 2}
-    assert rebuilt.frame.rdd.glom().map(len).collect() == [1, 1]
-    assert (rebuilt.n_rows, rebuilt.n_blocks, rebuilt.broadcasts) == (N_USERS, 2, held[0])
-    rebuilt.release()
-
-
 def test_error_in_a_kernel_reaches_the_driver(toy: ToySides) -> None:
     sides = toy(Layout(2, 3, False, False))
     items = sides.items.half_step(key_rows)
     with pytest.raises(Exception, match="shift"):  # Spark wraps it; the missing name is what helps
         sides.users.half_step(sum_neighbours, items)
-
-
-# What a half-step costs
 
 
 class PlannedSide(ClusterSide):
@@ -209,21 +168,19 @@ def cost_of(spark: SparkSession, name: str, step: Callable[[], Any]) -> tuple[An
     return state, Cost(len(jobs), exchanges(execution.executedPlan()), len(plan))
 
 
-def exchanges(node: Any) -> int:
-    """Shuffles of a plan as it ran; a result that is kept ran as the plan of its cache, found at the root."""
-    if node.nodeName().startswith("InMemoryTableScan"):
+def exchanges(node: Any, is_root: bool = True) -> int:
+    """Shuffles of a plan as it ran. A result that is kept ran as the plan of its cache, found at the root.
+
+    Caches that a plan reads ran before.
+    """
+    if is_root and node.nodeName().startswith("InMemoryTableScan"):
         node = node.relation().cachedPlan()
-    return _exchanges(node)
-
-
-def _exchanges(node: Any) -> int:
-    """Not those inside the caches that a plan reads: they ran before."""
     assert node.nodeName() != "AdaptiveSparkPlan"  # it would hide what is below it, and move blocks
-    below = sum(_exchanges(node.children().apply(i)) for i in range(node.children().size()))
+    below = sum(exchanges(node.children().apply(i), False) for i in range(node.children().size()))
     return below + (node.nodeName() == "Exchange")
 
 
-@pytest.mark.parametrize("held", PLACES, ids=["both", "users", "items", "neither"])
+@pytest.mark.parametrize("held", PLACES)
 def test_half_step_is_one_job_and_moves_only_messages(
     spark: SparkSession, toy: ToySides, held: tuple[bool, bool]
 ) -> None:
@@ -241,12 +198,19 @@ def test_half_step_is_one_job_and_moves_only_messages(
     assert cost[:2] == (1, 0 if items_held and users_held else 1)
 
 
-def test_blocks_do_not_move_after_a_rebuild(spark: SparkSession, toy: ToySides) -> None:
-    sides = planned(toy(Layout(2, 3, False, False)))
+@by_place
+def test_rebuilt_blocks_are_the_memories_of_the_kernel_and_do_not_move(
+    spark: SparkSession, toy: ToySides, held: bool
+) -> None:
+    """In place of its old blocks, one block in each partition as before."""
+    sides = planned(toy(Layout(2, 3, held, held)))
     items, users = sides.items.half_step(key_rows), sides.users.half_step(remember)
     rebuilt = sides.users.rebuild(keep_block, items, users)
-    _, cost = cost_of(spark, "rebuilt", lambda: rebuilt.half_step(neighbours, items))
-    assert cost[:2] == (1, 1)
+    assert rebuilt.frame.rdd.glom().map(len).collect() == [1, 1]
+    assert (rebuilt.n_rows, rebuilt.n_blocks, rebuilt.broadcasts) == (N_USERS, 2, held)
+    state, cost = cost_of(spark, f"rebuilt {held}", lambda: rebuilt.half_step(neighbours, items))
+    assert cost[:2] == (1, 0 if held else 1)
+    np.testing.assert_array_equal(rows_of(rebuilt, state), dense_sums(table(), dense_start(sides.item_keys)))
     rebuilt.release()
 
 

@@ -1,10 +1,10 @@
-"""An objective that goes the wrong way, or is no number, ends the fit; one that has settled ends it in peace."""
+"""An objective that goes the wrong way, or is no number, ends the fit; one that has converged ends it in peace."""
 
 import math
 
 import pytest
 
-from dcrec_spark.engine.convergence import SLACK, History, Patience
+from dcrec_spark.engine.convergence import History, Patience
 from dcrec_spark.errors import FitError
 
 
@@ -20,18 +20,14 @@ def test_it_keeps_and_tells_what_it_is_given() -> None:
     assert told == [("stage", 1, 9.0), ("stage", 2, 4.0), ("stage", 3, 1.0)]
 
 
-def test_a_loss_that_rises_is_an_error() -> None:
-    kept, _ = history(rises=False)
-    kept.record(4.0)
-    with pytest.raises(FitError, match=r"stage: the objective rose from 4 to 4\.01 at iteration 2"):
-        kept.record(4.01)
-
-
-def test_an_evidence_bound_that_falls_is_an_error() -> None:
-    kept, _ = history(rises=True)
-    kept.record(-4.0)
-    with pytest.raises(FitError, match=r"stage: the objective fell from -4 to -4\.01 at iteration 2"):
-        kept.record(-4.01)
+@pytest.mark.parametrize(
+    ("rises", "sign", "moved"), [(False, 1, "rose from 4 to 4.01"), (True, -1, "fell from -4 to -4.01")]
+)
+def test_an_objective_that_goes_the_wrong_way_is_an_error(rises: bool, sign: int, moved: str) -> None:
+    kept, _ = history(rises)
+    kept.record(4.0 * sign)
+    with pytest.raises(FitError, match=f"stage: the objective {moved} at iteration 2"):
+        kept.record(4.01 * sign)
 
 
 @pytest.mark.parametrize("rises", [True, False])
@@ -50,15 +46,11 @@ def test_no_number_is_an_error_at_once(value: float) -> None:
 
 
 @pytest.mark.parametrize(("rises", "sign"), [(True, 1.0), (False, -1.0)])
-def test_settled_is_a_relative_change_below_the_tolerance(rises: bool, sign: float) -> None:
+def test_converged_is_a_relative_change_below_the_tolerance(rises: bool, sign: float) -> None:
     kept, _ = history(rises, tol=0.01)
     assert not kept.record(-100.0)
     assert not kept.record(-100.0 + sign * 1.5)
     assert kept.record(-100.0 + sign * 2.0)
-
-
-def test_single_precision_is_given_more_slack() -> None:
-    assert SLACK["float64"] < SLACK["float32"] < 1e-3
 
 
 def test_patience_counts_from_the_best() -> None:

@@ -5,27 +5,36 @@ from functools import partial
 import numpy as np
 import pytest
 
+from dcrec_spark.engine.heavy_items import Heavy, add_scores, with_parts
 from dcrec_spark.errors import FitError
 from tests.engine.memory_side import MemorySide, memory_sides
-from tests.engine.toy_kernels import key_rows, remember, spoil_one
-from tests.engine.toy_sides import N_ITEMS, N_USERS, dense_start, dense_sums, neighbours, table
+from tests.engine.toy_kernels import Splits, key_rows, remember, spoil_one
+from tests.engine.toy_sides import KEYS, N_ITEMS, N_USERS, PLACES, dense_start, dense_sums, neighbours, table
 
-KEYS = np.arange(1000, 1000 + N_USERS), np.arange(3000, 3000 + N_ITEMS)
-by_place = pytest.mark.parametrize("broadcast", [True, False], ids=["broadcast", "blocks"])
+SOME = Heavy(np.array([1, 3]), (table() > 0).sum(axis=0)[[1, 3]])
+layouts = pytest.mark.parametrize(
+    ("n_blocks", "broadcasts"),
+    [*(((2, 3), place) for place in PLACES), ((1, 1), PLACES[3]), ((5, 3), PLACES[3]), ((N_USERS, N_ITEMS), PLACES[3])],
+)
 
 
-def sides(n_blocks: tuple[int, int], broadcasts: tuple[bool, bool] = (False, False)) -> tuple[MemorySide, MemorySide]:
+def sides(
+    n_blocks: tuple[int, int], broadcasts: tuple[bool, bool], heavy: Heavy | None = None
+) -> tuple[MemorySide, MemorySide]:
     user, item = np.nonzero(table())
-    return memory_sides({"user": user, "item": item, "value": table()[user, item]}, KEYS, n_blocks, broadcasts)
+    pairs = {"user": user, "item": item, "value": table()[user, item]}
+    return memory_sides(pairs, KEYS, n_blocks, broadcasts, heavy=heavy)
 
 
-@pytest.mark.parametrize("n_blocks", [(1, 1), (2, 3), (5, 3), (N_USERS, N_ITEMS)])
-@pytest.mark.parametrize("broadcasts", [(True, True), (True, False), (False, True), (False, False)])
-def test_half_steps_equal_a_dense_loop(n_blocks: tuple[int, int], broadcasts: tuple[bool, bool]) -> None:
-    """Items, users, items: exactly the same whole numbers, row by row and in the sums over all blocks."""
-    users, items = sides(n_blocks, broadcasts)
+@layouts
+@pytest.mark.parametrize("heavy", [None, SOME], ids=["light", "heavy"])
+def test_half_steps_equal_a_dense_loop(
+    n_blocks: tuple[int, int], broadcasts: tuple[bool, bool], heavy: Heavy | None
+) -> None:
+    """Items, users, items: exactly the same whole numbers, those of heavy items from all blocks of users."""
+    users, items = sides(n_blocks, broadcasts, heavy)
     start = items.half_step(key_rows)
-    moved = users.half_step(neighbours, start)
+    moved = users.half_step(with_parts(neighbours, Splits(), None) if heavy else neighbours, start)
     later = items.half_step(neighbours, moved)
     of_items = dense_start(KEYS[1])
     of_users = dense_sums(table(), of_items)
@@ -38,7 +47,25 @@ def test_half_steps_equal_a_dense_loop(n_blocks: tuple[int, int], broadcasts: tu
     np.testing.assert_allclose(moved.sums["source"], start.sums["total"] * share, rtol=1e-14)
 
 
-@by_place
+@layouts
+def test_user_blocks_score_their_pairs_with_heavy_items(
+    n_blocks: tuple[int, int], broadcasts: tuple[bool, bool]
+) -> None:
+    """By the new rows of the items; the scores are added to those of the items' own pairs."""
+    users, items = sides(n_blocks, broadcasts, SOME)
+    of_users, of_items = users.half_step(key_rows), items.half_step(key_rows)
+    of_items = of_items.with_sums({**of_items.sums, "scores": np.array(1.0)})
+    after = add_scores(users, Splits(), None, of_users, of_items)
+    scores = (table() * (dense_start(KEYS[0]) @ dense_start(KEYS[1]).T))[:, SOME.idx]
+    assert after.sums["scores"] == 1.0 + scores.sum()
+    np.testing.assert_array_equal(after.sums["total"], of_items.sums["total"])
+
+
+def test_kernels_of_models_without_heavy_items_are_unchanged() -> None:
+    assert with_parts(remember, object(), None) is remember
+
+
+@pytest.mark.parametrize("broadcast", [True, False], ids=["broadcast", "blocks"])
 def test_memory_returns_to_its_block(broadcast: bool) -> None:
     users, items = sides((2, 3), (broadcast, broadcast))
     source, state = items.half_step(key_rows), None
@@ -49,6 +76,6 @@ def test_memory_returns_to_its_block(broadcast: bool) -> None:
 
 
 def test_row_that_is_not_finite_is_refused() -> None:
-    users, _ = sides((2, 3))
+    users, _ = sides((2, 3), (False, False))
     with pytest.raises(FitError, match="1 of 7 user factors are NaN or infinite"):
         users.half_step(partial(spoil_one, key=int(KEYS[0][4]), entry=np.inf))

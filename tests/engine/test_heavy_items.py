@@ -1,7 +1,8 @@
 """Heavy items: no pair is lost, every block gets the rows that it needs, and half-steps are those of a dense loop."""
 
+from functools import partial
+
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,18 +13,12 @@ from dcrec_spark.engine.blocks import Block, first_place
 from dcrec_spark.engine.build import HeavyRows, build_block
 from dcrec_spark.engine.cells import unpack
 from dcrec_spark.engine.heavy_items import Heavy, add_scores, with_parts
-from tests.engine.memory_side import MemorySide, memory_sides
-from tests.engine.test_build import Ratings, block_table, key_of, random_ratings
+from tests.engine.test_build import Ratings, key_of, random_ratings, shuffled
 from tests.engine.test_cluster_side import cost_of, planned
-from tests.engine.toy_kernels import Splits, key_rows, remember
-from tests.engine.toy_sides import N_ITEMS, N_USERS, dense_start, dense_sums, neighbours, rows_of, table
+from tests.engine.test_exchange import SOME
+from tests.engine.toy_kernels import Splits, key_rows
+from tests.engine.toy_sides import PLACES, dense_start, dense_sums, neighbours, rows_of, table
 from tests.sides import Layout, sides_of
-
-PLACES = [(True, True), (True, False), (False, True), (False, False)]
-HEAVY = Heavy(np.array([1, 3]), (table() > 0).sum(axis=0)[[1, 3]])
-
-
-# Blocks
 
 
 @st.composite
@@ -36,9 +31,7 @@ def with_heavy(draw: st.DrawFn) -> tuple[Ratings, Heavy]:
 
 def block_of(ratings: Ratings, heavies: HeavyRows, block: int) -> Block:
     source = ratings.n_cols, ratings.col_blocks
-    cell: pa.RecordBatch = build_block(
-        block_table(ratings, block), ratings.row_blocks, source, ["rating"], "float64", heavies
-    )
+    cell = build_block(shuffled(ratings, block), ratings.row_blocks, source, ["rating"], "float64", heavies)
     return Block(unpack(cell["data"][0].as_py()))
 
 
@@ -100,55 +93,11 @@ def test_heavy_items_keep_their_place(drawn: tuple[Ratings, Heavy]) -> None:
     assert sorted(found) == [(slot, *pair) for slot, pair in enumerate(zip(*items, strict=True))]
 
 
-# Half-steps
-
-KEYS = np.arange(1000, 1000 + N_USERS), np.arange(3000, 3000 + N_ITEMS)
-
-
-def toy_sides(n_blocks: tuple[int, int], broadcasts: tuple[bool, bool]) -> tuple[MemorySide, MemorySide]:
-    user, item = np.nonzero(table())
-    pairs = {"user": user, "item": item, "value": table()[user, item]}
-    return memory_sides(pairs, KEYS, n_blocks, broadcasts, heavy=HEAVY)
-
-
-layouts = pytest.mark.parametrize(
-    ("n_blocks", "broadcasts"), [*(((2, 3), place) for place in PLACES), ((1, 1), PLACES[3]), ((5, 6), PLACES[3])]
-)
-
-
-@layouts
-def test_half_steps_equal_a_dense_loop(n_blocks: tuple[int, int], broadcasts: tuple[bool, bool]) -> None:
-    """Exactly the same whole numbers, those of heavy items from all blocks of users."""
-    users, items = toy_sides(n_blocks, broadcasts)
-    start = items.half_step(key_rows)
-    moved = users.half_step(with_parts(neighbours, Splits(), None), start)
-    later = items.half_step(neighbours, moved)
-    of_users = dense_sums(table(), dense_start(KEYS[1]))
-    expected = dense_sums(table().T, of_users)
-    np.testing.assert_array_equal(users.rows(moved), of_users)
-    np.testing.assert_array_equal(items.rows(later), expected)
-    np.testing.assert_array_equal(later.sums["total"], expected.sum(axis=0))
-
-
-@layouts
-def test_user_blocks_score_their_pairs_with_heavy_items(
-    n_blocks: tuple[int, int], broadcasts: tuple[bool, bool]
-) -> None:
-    """By the new rows of the items; the scores are added to those of the items' own pairs."""
-    users, items = toy_sides(n_blocks, broadcasts)
-    of_users, of_items = users.half_step(key_rows), items.half_step(key_rows)
-    of_items = of_items.with_sums({**of_items.sums, "scores": np.array(1.0)})
-    after = add_scores(users, Splits(), None, of_users, of_items)
-    scores = (table() * (dense_start(KEYS[0]) @ dense_start(KEYS[1]).T))[:, HEAVY.idx]
-    assert after.sums["scores"] == 1.0 + scores.sum()
-    np.testing.assert_array_equal(after.sums["total"], of_items.sums["total"])
-
-
 @pytest.mark.parametrize("broadcasts", [PLACES[0], PLACES[3]], ids=["broadcast", "blocks"])
 def test_spark_runs_the_same_half_steps_with_one_job_more(spark: SparkSession, broadcasts: tuple[bool, bool]) -> None:
     """Half-steps move no more messages than without heavy items; their scores are one job."""
     observed, values = table() > 0, {"value": table()}
-    with sides_of(spark, observed, values, Layout(2, 3, *broadcasts), heavy=HEAVY) as built:
+    with sides_of(spark, observed, values, Layout(2, 3, *broadcasts), heavy=SOME) as built:
         sides = planned(built)
         sides.users.frame.count()
         sides.items.frame.count()
@@ -162,16 +111,10 @@ def test_spark_runs_the_same_half_steps_with_one_job_more(spark: SparkSession, b
         of_users = dense_sums(table(), dense_start(sides.item_keys))
         np.testing.assert_array_equal(rows_of(sides.items, later), dense_sums(table().T, of_users))
         later = later.with_sums({**later.sums, "scores": np.array(0.0)})
-        scored, cost = cost_of(
-            spark, f"scores {broadcasts}", lambda: add_scores(sides.users, Splits(), None, users, later)
-        )
+        score = partial(add_scores, sides.users, Splits(), None, users)
+        scored, cost = cost_of(spark, f"scores {broadcasts}", lambda: score(later))
         assert cost[:2] == (1, moved)
-        scores = (table() * (of_users @ rows_of(sides.items, later).T))[:, HEAVY.idx]
+        scores = (table() * (of_users @ rows_of(sides.items, later).T))[:, SOME.idx]
         assert scored.sums["scores"] == scores.sum()
-        sums = {name: part for name, part in later.sums.items() if name != heavy_items.ROWS}
-        light = later.with_sums(sums)
-        assert add_scores(sides.users, Splits(), None, users, light) is light
-
-
-def test_kernels_of_other_models_are_unchanged() -> None:
-    assert with_parts(remember, object(), None) is remember
+        light = later.with_sums({name: part for name, part in later.sums.items() if name != heavy_items.ROWS})
+        assert score(light) is light

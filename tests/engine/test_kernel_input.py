@@ -89,8 +89,3 @@ def test_memory_of_each_row_needs_two_dimensions() -> None:
     """Else runs would leave only that of the last run."""
     with pytest.raises(ValueError, match=r"memory 'key': found an array of 1 dimensions that differs .* give it two"):
         update_in_runs(lambda inputs: Update(kernel(inputs).rows, {}, {"key": inputs.block.row_key}), INPUTS, 2)
-
-
-def test_memory_named_rows_is_the_rows() -> None:
-    update = update_in_runs(lambda inputs: Update(rows := kernel(inputs).rows, {}, {"rows": rows}), INPUTS, 2)
-    assert update.memory["rows"] is update.rows

@@ -32,6 +32,7 @@ def test_messages_are_read_typed_and_in_the_order_of_their_senders() -> None:
     came = messages.from_table(messages.to_table([*OUTBOX, first]))
     assert came == [first, *OUTBOX]
     assert all(isinstance(message.kind, Kind) for message in came)
+    assert messages.from_table(messages.to_table([])) == []
 
 
 def test_data_is_read_without_a_copy() -> None:
@@ -46,23 +47,12 @@ def test_data_is_read_without_a_copy() -> None:
     assert not at <= total.ctypes.data < at + buffer.size
 
 
-def test_no_messages_are_an_empty_table() -> None:
-    assert messages.to_table([]).schema == messages.to_table(OUTBOX).schema
-    assert messages.from_table(messages.to_table([])) == []
-
-
-def test_inbox_is_the_concatenated_rows_of_its_messages() -> None:
+def test_an_inbox_has_rows_memories_by_block_and_sums_over_blocks() -> None:
     rows = messages.read_rows(OUTBOX)
     assert rows is not None
     np.testing.assert_array_equal(rows, ROWS)
     assert messages.read_rows(OUTBOX[:2]) is None
-
-
-def test_memories_are_read_by_block() -> None:
     memories = messages.read_memories([*OUTBOX, messages.memory_message(4, {"step": np.array(7)})])
     assert {block: int(unpack(cell)["step"]) for block, cell in memories.items()} == {1: 2, 4: 7}
-
-
-def test_sums_are_added_up_over_blocks() -> None:
     other = Message(None, 2, Kind.SUMS, messages.sums_message(2, {"total": np.array([0.5, 0.25])}).data)
     np.testing.assert_array_equal(messages.add_up([*OUTBOX, other])["total"], [9.5, 12.25])

@@ -78,13 +78,8 @@ def test_plan_prints_lines_for_spark_submit_without_starting_spark() -> None:
     conf = dict(line.removeprefix("--conf ").removesuffix(" \\").split("=") for line in lines)
     plan = plan_cluster(Size(10**8, 10**6, 10**10, 50), 4)
     assert conf == plan.conf()
-    assert list(conf) == [
-        "spark.executor.instances",
-        "spark.executor.cores",
-        "spark.executor.memory",
-        "spark.executor.memoryOverhead",
-        "spark.driver.memory",
-    ]
+    executor = [f"spark.executor.{name}" for name in ("instances", "cores", "memory", "memoryOverhead")]
+    assert list(conf) == [*executor, "spark.driver.memory"]
     assert f"{plan.disk / GB:,.1f} GB" in disk
     program = (
         "from dcrec_spark.jobs.cli import dcrec; from pyspark import SparkContext\n"

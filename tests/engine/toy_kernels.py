@@ -23,9 +23,8 @@ def sum_neighbours(inputs: KernelInput, *, shift: float) -> Update:
     if inputs.parts:
         rows[inputs.block[heavy_items.ROW]] += inputs.parts["neighbours"]
     rows %= 10_007
-    return Update(
-        rows, {"total": rows.sum(axis=0), "source": inputs.source_sums["total"] / len(inputs.block["route_ptr"])}, {}
-    )
+    source = inputs.source_sums["total"] / len(inputs.block["route_ptr"])
+    return Update(rows, {"total": rows.sum(axis=0), "source": source}, {})
 
 
 class Splits:

@@ -14,6 +14,8 @@ from tests.reference.poisson import Array
 from tests.sides import Layout, sides_of
 
 N_USERS, N_ITEMS = 7, 6
+KEYS = np.arange(1000, 1000 + N_USERS), np.arange(3000, 3000 + N_ITEMS)
+PLACES = [(True, True), (True, False), (False, True), (False, False)]
 neighbours = partial(sum_neighbours, shift=3.0)
 
 

@@ -13,19 +13,13 @@ from dcrec_spark import DeconfoundedMF, RatingEvaluator
 from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.measures import MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate
-from tests.models.contract import values_of
-from tests.models.world import NAMES, cached, exposure, outcome
+from tests.models.data_sets import NAMES, cached, exposure, outcome
+from tests.models.test_contract import values_of
 
 MEASURE_OF = {
-    "ndcg": "ndcg",
+    **{name: f"{name}@2" for name in ("recall", "precision", "map")},
+    **{name: name for name in ("ndcg", "mse", "mae", "item_mse", "item_mae")},
     "ndcg_at_k": "ndcg@2",
-    "recall": "recall@2",
-    "precision": "precision@2",
-    "map": "map@2",
-    "mse": "mse",
-    "mae": "mae",
-    "item_mse": "item_mse",
-    "item_mae": "item_mae",
 }
 
 
@@ -36,34 +30,21 @@ def predictions(spark: SparkSession) -> DataFrame:
     return NAMES.frame(spark).withColumn("prediction", prediction)
 
 
-def test_each_metric_is_a_measure_and_of_errors_the_smaller_is_better(spark: SparkSession) -> None:
-    for name, measure in MEASURE_OF.items():
-        evaluator = RatingEvaluator(metricName=name, k=2)
-        assert evaluator.measure == measure
-        assert evaluator.isLargerBetter() == ("mse" not in name and "mae" not in name)
-
-
 def test_a_metric_is_the_one_of_evaluate(spark: SparkSession, predictions: DataFrame) -> None:
+    """Of errors the smaller is better, and they may be weighted. Columns may have any name, Params may come late."""
     settings = MetricSettings((2,), relevance=4.0, gain="2^(rel-1)", replications=0)
     expected = evaluate(predictions, settings=settings).as_dict()
-    for name in ("ndcg_at_k", "map"):
+    for name, measure in MEASURE_OF.items():
         evaluator = RatingEvaluator(metricName=name, k=2, relevance=4.0, gain="2^(rel-1)")
-        assert evaluator.evaluate(predictions) == expected[MEASURE_OF[name]]
-
-
-def test_errors_may_be_weighted(spark: SparkSession, predictions: DataFrame) -> None:
+        assert evaluator.evaluate(predictions) == expected[measure]
+        assert evaluator.isLargerBetter() == ("mse" not in name and "mae" not in name)
     weighed = predictions.withColumn("weight", F.when(F.col("rating") > 3, 2.0).otherwise(0.5))
     error = F.pow(F.col("rating") - F.col("prediction"), 2)
-    (expected,) = weighed.agg(F.sum(error * F.col("weight")) / F.sum("weight")).first() or (None,)
-    assert RatingEvaluator(metricName="mse", weightCol="weight").evaluate(weighed) == pytest.approx(expected)
-
-
-def test_columns_may_have_any_name_and_parameters_may_be_given_late(
-    spark: SparkSession, predictions: DataFrame
-) -> None:
+    (mean,) = weighed.agg(F.sum(error * F.col("weight")) / F.sum("weight")).first() or (None,)
+    assert RatingEvaluator(metricName="mse", weightCol="weight").evaluate(weighed) == pytest.approx(mean)
     renamed = predictions.toDF("who", "what", "stars", "times", "guess")
     evaluator = RatingEvaluator(userCol="who", itemCol="what", ratingCol="stars", predictionCol="guess")
-    assert evaluator.evaluate(renamed, {evaluator.metricName: "mae"}) == evaluate(predictions).as_dict()["mae"]
+    assert evaluator.evaluate(renamed, {evaluator.metricName: "mae"}) == expected["mae"]
 
 
 def test_it_comes_back_from_disk_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
@@ -80,14 +61,8 @@ def test_every_parameter_is_explained_and_checked(spark: SparkSession) -> None:
     explained = RatingEvaluator().explainParams()
     for name in ("userCol", "itemCol", "ratingCol", "predictionCol", "metricName", "k", "relevance", "gain"):
         assert re.search(rf"^{name}: .*default: ", explained, re.MULTILINE)
-    wrong: list[tuple[str, Any]] = [
-        ("metricName", "auc"),
-        ("k", 0),
-        ("relevance", -1.0),
-        ("gain", "x"),
-        ("ratingCol", ""),
-    ]
-    for name, value in wrong:
+    wrong: dict[str, Any] = {"metricName": "auc", "k": 0, "relevance": -1.0, "gain": "x", "ratingCol": ""}
+    for name, value in wrong.items():
         with pytest.raises(TypeError, match=f"{name}: found"):
             RatingEvaluator(**{name: value})
 
@@ -130,10 +105,8 @@ def test_cross_validation_is_fits_by_hand(spark: SparkSession) -> None:
     folded.count()
     before = cached(spark)[1]
     estimator, evaluator = quick(adjustment="none"), RatingEvaluator(metricName="mse")
-    only = two(estimator)[1:]
-    search = CrossValidator(
-        estimator=estimator, estimatorParamMaps=only, evaluator=evaluator, numFolds=2, foldCol="fold"
-    ).fit(folded)
+    settings = {"estimator": estimator, "estimatorParamMaps": two(estimator)[1:], "evaluator": evaluator}
+    search = CrossValidator(**settings, numFolds=2, foldCol="fold").fit(folded)
     best = search.bestModel
     assert min(best.userFactors.count(), best.itemFactors.count()) > 0  # cached when they are first read
     assert len(cached(spark)[1] - before) == 2
@@ -148,14 +121,8 @@ def test_train_validation_split_in_two_threads_is_fits_by_hand(spark: SparkSessi
     """Both stages in each fit; the larger NDCG wins, and the session is left as it was. Saved, it comes back."""
     there, adaptive = NAMES.frame(spark).persist(), spark.conf.get("spark.sql.adaptive.enabled")
     estimator, evaluator = quick(exposureModel=exposure(maxIter=1), exchange="broadcast"), RatingEvaluator()
-    validator = TrainValidationSplit(
-        estimator=estimator,
-        estimatorParamMaps=two(estimator),
-        evaluator=evaluator,
-        trainRatio=0.6,
-        seed=4,
-        parallelism=2,
-    )
+    settings = {"estimator": estimator, "estimatorParamMaps": two(estimator), "evaluator": evaluator}
+    validator = TrainValidationSplit(**settings, trainRatio=0.6, seed=4, parallelism=2)
     search = validator.fit(there)
     drawn = there.withColumn("drawn", F.rand(4))
     train, test = (drawn.where(condition).drop("drawn") for condition in ("drawn < 0.6", "drawn >= 0.6"))
@@ -166,11 +133,8 @@ def test_train_validation_split_in_two_threads_is_fits_by_hand(spark: SparkSessi
     assert spark.conf.get("spark.sql.adaptive.enabled") == adaptive
     validator.write().overwrite().save(f"{tmp_path}/validator")
     search.write().overwrite().save(f"{tmp_path}/search")
-    again, found = (
-        TrainValidationSplit.load(f"{tmp_path}/validator"),
-        TrainValidationSplitModel.load(f"{tmp_path}/search"),
-    )
-    for loaded in (again, found):
+    found = TrainValidationSplitModel.load(f"{tmp_path}/search")
+    for loaded in (TrainValidationSplit.load(f"{tmp_path}/validator"), found):
         assert loaded.getEstimatorParamMaps() == two(estimator)
         assert values_of(loaded.getEstimator()) == values_of(estimator)
         assert values_of(loaded.getEvaluator()) == values_of(evaluator)

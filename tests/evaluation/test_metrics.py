@@ -68,18 +68,13 @@ def assert_is(found: Metrics, expected: dict[str, tuple[float, int]]) -> None:
         assert estimates[measure].n == n, measure
 
 
-# Values
-
-
 def test_every_metric_is_the_loops(spark: SparkSession) -> None:
+    """Also with the paper's gain and clipped predictions."""
     rows = draw()
     for found in (evaluate(frame(spark, rows), settings=SETTINGS), here(rows)):
         assert_is(found, slow.evaluate(rows, KS, Variant()))
-
-
-def test_every_metric_is_the_loops_with_the_papers_gain_and_clipped_predictions() -> None:
     settings = MetricSettings(KS, relevance=4.0, gain="2^(rel-1)", clip=(1.0, 5.0))
-    assert_is(here(draw(), settings), slow.evaluate(draw(), KS, Variant("2^(rel-1)", 4.0), settings.clip))
+    assert_is(here(rows, settings), slow.evaluate(rows, KS, Variant("2^(rel-1)", 4.0), settings.clip))
 
 
 def test_errors_over_ratings_are_weighted_means_and_nothing_else_knows_of_weights(spark: SparkSession) -> None:
@@ -88,11 +83,8 @@ def test_errors_over_ratings_are_weighted_means_and_nothing_else_knows_of_weight
     plain = here(rows).estimates()
     error = np.array([row.prediction - row.rating for row in rows])
     expected = {"mse": np.average(error**2, weights=weight), "mae": np.average(np.abs(error), weights=weight)}
-    weighed = frame_of(
-        spark,
-        [(*row, w) for row, w in zip(rows, weight.tolist(), strict=True)],
-        "user string, item long, rating double, prediction double, how_much double",
-    )
+    schema = "user string, item long, rating double, prediction double, how_much double"
+    weighed = frame_of(spark, [(*row, w) for row, w in zip(rows, weight.tolist(), strict=True)], schema)
     found = evaluate(weighed.repartition(3), columns=Columns(weight="how_much"), settings=SETTINGS)
     for measure, estimate in found.estimates().items():
         assert estimate.value == pytest.approx(expected.get(measure, plain[measure].value), rel=1e-12), measure
@@ -111,23 +103,12 @@ def test_equal_predictions_share_their_places_whatever_the_ids(spark: SparkSessi
     expected = slow.evaluate(rows, (1, 2), Variant())
     assert expected["recall@1"][0] == pytest.approx(2 / 3)
     for kind in ("int", "string"):
-        named = frame(spark, rows).select(
-            F.col("user").alias("who"),
-            F.col("item").cast(kind).alias("what.it"),
-            F.col("rating").alias("stars"),
-            "prediction",
+        named = (
+            frame(spark, rows)
+            .withColumn("item", F.col("item").cast(kind))
+            .toDF("who", "what.it", "stars", "prediction")
         )
         assert_is(evaluate(named, columns=columns, settings=settings), expected)
-
-
-def test_order_and_partitions_change_nothing(spark: SparkSession) -> None:
-    """The replications neither."""
-    rows = draw(4)
-    one, other = (evaluate(frame(spark, rows, *how), settings=SETTINGS, catalogue_size=9) for how in ((1, 1), (7, 2)))
-    for measure, score in one.scores["prediction"].items():
-        again = other.scores["prediction"][measure]
-        assert score.n == again.n
-        np.testing.assert_allclose(score.resampled, again.resampled, rtol=1e-12, atol=1e-14)
 
 
 def test_coverage_is_the_share_of_the_catalogue_that_somebody_sees() -> None:
@@ -144,23 +125,19 @@ def test_coverage_is_the_share_of_the_catalogue_that_somebody_sees() -> None:
         here(rows, MetricSettings((1, 2)), 2)
 
 
-def test_a_metric_that_nobody_has_is_not_a_number() -> None:
+def test_a_metric_that_nobody_has_is_not_a_number_and_one_user_has_no_interval() -> None:
     found = here([Row("u", 1, 0.0, 2.0), Row("v", 2, 0.0, 1.0)]).estimates()
     for measure in ("ndcg", "recall@1", "map@3"):
         assert math.isnan(found[measure].value)
         assert found[measure][1:] == (None, None, 0)
     assert found["mse"].value == 2.5
-
-
-# Intervals and differences
-
-
-def test_one_user_has_no_interval() -> None:
-    """Whatever the number of his ratings; the items have one."""
     found = here([Row("u", item, 3.0, float(item)) for item in range(5)], MetricSettings()).estimates()
     assert [found[measure].ci_low for measure in ("ndcg", "recall@5", "mse", "mae")] == [None] * 4
     assert (found["mse"].n, found["ndcg"].n) == (5, 1)
     assert found["item_mse"].ci_low is not None
+
+
+# Intervals and differences
 
 
 def drawn(spark: SparkSession, rows: list[Row], side: str, seed: int) -> list[dict[Any, int]]:
@@ -175,36 +152,35 @@ def resampled(rows: list[Row], measure: str, users: dict[Any, int], items: dict[
     """A measure where users and items are drawn so often."""
     if measure == "mse":
         weights = [users[row.user] * items[row.item] for row in rows]
-        return sum(w * (row.prediction - row.rating) ** 2 for w, row in zip(weights, rows, strict=True)) / sum(weights)
-    total, times = 0.0, 0
+        return float(np.average([(row.prediction - row.rating) ** 2 for row in rows], weights=weights))
+    units: list[tuple[float, int]] = []  # value, how often it counts
     if measure == "item_mse":
         for item in sorted({row.item for row in rows}):
             errors = {row.user: (row.prediction - row.rating) ** 2 for row in rows if row.item == item}
-            mean = sum(errors.values()) / len(errors)
-            others = {
-                u: (mean * len(errors) - e) / (len(errors) - 1) if len(errors) > 1 else mean for u, e in errors.items()
-            }
-            total += items[item] * (mean + sum((users[u] - 1) * (mean - others[u]) for u in errors))
-            times += items[item]
-        return total / times
-    name, _, k = measure.partition("@")
-    for user in sorted({row.user for row in rows}):
-        of = slow.AT_K[name], slow.ranked_ratings(rows, user), [], int(k) if k else math.inf, Variant()
-        value = slow.expected(*of)
-        if value is not None:
-            flat = [row for group in slow.own_rows(rows, user) for row in group]
-            moved = sum((items[row.item] - 1) * move for row, move in zip(flat, slow.moves(*of), strict=True))
-            total, times = total + users[user] * (value + moved), times + users[user]
-    return total / times
+            mean, n = sum(errors.values()) / len(errors), len(errors)
+            others = {u: (mean * n - e) / (n - 1) if n > 1 else mean for u, e in errors.items()}
+            units.append((mean + sum((users[u] - 1) * (mean - others[u]) for u in errors), items[item]))
+    else:
+        name, _, k = measure.partition("@")
+        for user in sorted({row.user for row in rows}):
+            of = slow.AT_K[name], slow.ranked_ratings(rows, user), [], int(k) if k else math.inf, Variant()
+            value, flat = slow.expected(*of), [row for group in slow.own_rows(rows, user) for row in group]
+            if value is not None:
+                moved = sum((items[row.item] - 1) * move for row, move in zip(flat, slow.moves(*of), strict=True))
+                units.append((value + moved, users[user]))
+    values, times = zip(*units, strict=True)
+    return float(np.average(values, weights=times))
 
 
 def test_replications_are_evaluations_of_the_resampled_users_and_items(spark: SparkSession) -> None:
+    """However the rows lie."""
     rows = draw(6)
-    found = evaluate(frame(spark, rows), settings=SETTINGS).scores["prediction"]
     draws = list(zip(drawn(spark, rows, "user", 3), drawn(spark, rows, "item", 4), strict=True))
-    for measure in ("ndcg", "recall@3", "map@3", "mse", "item_mse"):
-        expected = [resampled(rows, measure, users, items) for users, items in draws]
-        np.testing.assert_allclose(found[Measure.parse(measure)].resampled[1:], expected, rtol=1e-11)
+    for how in ((1, 1), (7, 2)):
+        found = evaluate(frame(spark, rows, *how), settings=SETTINGS).scores["prediction"]
+        for measure in ("ndcg", "recall@3", "map@3", "mse", "item_mse"):
+            expected = [resampled(rows, measure, users, items) for users, items in draws]
+            np.testing.assert_allclose(found[Measure.parse(measure)].resampled[1:], expected, rtol=1e-11)
 
 
 def test_models_meet_the_same_resamples_together_or_apart(spark: SparkSession) -> None:
@@ -243,9 +219,6 @@ def test_rows_for_the_table_name_the_variants() -> None:
     assert (mse.model, mse.split, mse.n) == ("prediction", "test", len(draw()))
     assert mse.ci_low < mse.value < mse.ci_high
     assert rows["coverage@3"].ci_low is None
-
-
-# What is refused
 
 
 def test_missing_predictions_are_counted_and_refused_or_dropped_for_all(spark: SparkSession) -> None:
@@ -288,48 +261,35 @@ def test_rows_that_cannot_be_used_are_refused(spoil: dict[str, Any], message: st
 
 def test_frames_that_cannot_be_used_are_refused(spark: SparkSession) -> None:
     good = frame(spark, draw())
-    with pytest.raises(DataError, match="there is nothing to evaluate"):
-        evaluate(good.limit(0))
-    with pytest.raises(DataError, match="1 of 2 rows cannot be evaluated: user or item is null"):
-        evaluate(frame(spark, [Row("u", 1, 3.0, 2.0), Row("v", 2, 4.0, 1.0)._replace(user=None)]))
-    with pytest.raises(DataError, match="column 'score' is missing"):
-        evaluate(good, "score")
-    with pytest.raises(DataError, match="column 'prediction' is of type string, expected numbers"):
-        evaluate(good.withColumn("prediction", F.lit("1")))
-    disagreeing = {"a": good, "b": good.withColumn("rating", F.col("rating") + 1)}
-    with pytest.raises(DataError, match="rating is null"):
-        evaluate(join_predictions(disagreeing), {"a": "a", "b": "b"})
-    lacking = {"a": good, "b": good.where("item != 3")}
-    with pytest.raises(DataError, match=r"\(0 in column 'a', [1-9] in column 'b'\)"):
-        evaluate(join_predictions(lacking), {"a": "a", "b": "b"})
+    disagreeing = join_predictions({"a": good, "b": good.withColumn("rating", F.col("rating") + 1)})
+    lacking = join_predictions({"a": good, "b": good.where("item != 3")})
+    refused: list[tuple[DataFrame, Any, str]] = [
+        (good.limit(0), "prediction", "there is nothing to evaluate"),
+        (
+            good.withColumn("user", F.lit(None).cast("string")),
+            "prediction",
+            "cannot be evaluated: user or item is null",
+        ),
+        (good, "score", "column 'score' is missing"),
+        (good.withColumn("prediction", F.lit("1")), "prediction", "'prediction' is of type string, expected numbers"),
+        (disagreeing, {"a": "a", "b": "b"}, "rating is null"),
+        (lacking, {"a": "a", "b": "b"}, r"\(0 in column 'a', [1-9] in column 'b'\)"),
+    ]
+    for given, models, message in refused:
+        with pytest.raises(DataError, match=message):
+            evaluate(given, models)
 
 
-def test_counts_beyond_the_range_of_powers_have_linear_gains() -> None:
-    rows = [Row("u", 1, 2000.0, 1.0), Row("u", 2, 1000.0, 2.0)]
-    found = here(rows, MetricSettings(gain="rel", replications=0))
-    assert_is(found, slow.evaluate(rows, (5,), Variant("rel")))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"ks": ()}, "ks: found"),
-        ({"ks": (0,)}, "ks: found"),
-        ({"ks": (1.5,)}, "ks: found"),
-        ({"relevance": float("nan")}, "relevance: found nan"),
-        ({"gain": "2"}, "gain: found '2', expected one of"),
-        ({"clip": (5.0, 1.0)}, "clip: found"),
-        ({"missing": "nan"}, "missing: found 'nan', expected one of refuse, drop"),
-        ({"replications": -1}, "replications: found -1"),
-        ({"confidence": 1.0}, "confidence: found 1.0"),
-    ],
-)
-def test_settings_out_of_range_are_named(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        MetricSettings(**change)
-
-
-# Cost
+@pytest.mark.parametrize("name", ["ks", "relevance", "gain", "clip", "missing", "replications", "confidence"])
+def test_settings_out_of_range_are_named(name: str) -> None:
+    wrong = {
+        "ks": [(), (0,), (1.5,)],
+        "relevance": [float("nan")],
+        **{"gain": ["2"], "missing": ["nan"], "clip": [(5.0, 1.0)], "replications": [-1], "confidence": [1.0]},
+    }
+    for value in wrong[name]:
+        with pytest.raises(ConfigError, match=f"{name}: found"):
+            MetricSettings(**{name: value})  # type: ignore[arg-type]
 
 
 def test_the_rows_are_exchanged_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

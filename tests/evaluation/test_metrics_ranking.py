@@ -109,13 +109,10 @@ def test_two_tables_are_compared_on_the_same_users(spark: SparkSession) -> None:
         for name, (these, n_items) in frames.items()
     ]
     differences = found[0].join(found[1]).difference("all", "half").estimates()
-    one, other = (metrics.as_dict()["catalogue_coverage@4"] for metrics in found)
-    assert differences["catalogue_coverage@4"].value == pytest.approx(one - other)
-    difference = differences["catalogue_recall@4"]
-    assert difference.value == pytest.approx(
-        answers.slowly(Variant())["catalogue_recall@4"][0] - half.slowly(Variant())["catalogue_recall@4"][0]
-    )
-    assert difference.value > 0
+    for measure in ("catalogue_coverage@4", "catalogue_recall@4"):
+        one, other = (metrics.as_dict()[measure] for metrics in found)
+        assert differences[measure].value == pytest.approx(one - other)
+    assert differences["catalogue_recall@4"].value > 0
 
 
 Rows = list[tuple[int, int, float | None, float | None, bool]]

@@ -88,7 +88,7 @@ def test_each_user_has_exactly_his_shares(spark: SparkSession, name: str) -> Non
 
 
 def test_parts_follow_each_other_in_time(spark: SparkSession) -> None:
-    """820 ratings, two for each moment: cut at the 492nd and the 656th, which begin a moment."""
+    """820 ratings, two for each moment: cut at the 492nd and the 656th, which begin a moment. Or user by user."""
     spans = [
         part.agg(F.count("*"), F.min("timestamp"), F.max("timestamp")).collect()[0]
         for part in SPLITS["time"](ratings(spark))
@@ -96,9 +96,6 @@ def test_parts_follow_each_other_in_time(spark: SparkSession) -> None:
     assert [span[0] for span in spans] == [492, 164, 164]
     assert spans[0][2] < spans[1][1]
     assert spans[1][2] < spans[2][1]
-
-
-def test_each_users_parts_follow_each_other_in_time(spark: SparkSession) -> None:
     times: dict[int, list[list[float]]] = defaultdict(lambda: [[], [], []])
     for number, part in enumerate(SPLITS["time within users"](ratings(spark))):
         for row in part.collect():
@@ -115,12 +112,6 @@ def test_equal_times_stay_together(spark: SparkSession, time: str) -> None:
     frame = frame_of(spark, [(n, n, at) for n, at in enumerate(seconds)], "user long, item long, at long")
     parts = split_by_time(frame.withColumn("at", F.expr(time)), (0.5, 0.5), "at")
     assert [part.count() for part in parts] == [2, 8]
-
-
-def test_a_cut_after_the_last_time_leaves_nothing(spark: SparkSession) -> None:
-    one = frame_of(spark, [(1, 1, 5)], "user long, item long, timestamp long")
-    assert [part.count() for part in split_by_time(one, (0.8, 0.2))] == [1, 0]
-    assert [part.count() for part in split_by_time(one, (0.2, 0.8))] == [0, 1]
 
 
 def test_held_out_users_are_not_in_training(spark: SparkSession) -> None:
@@ -151,21 +142,16 @@ def test_pairs_and_users_are_drawn_without_an_exchange(spark: SparkSession) -> N
     assert within.count("Exchange hashpartitioning(user") == 1
 
 
-@pytest.mark.parametrize("shares", [(1.0,), (0.5, 0.4), (1.2, -0.2), ()])
-def test_shares_that_are_none_are_refused(spark: SparkSession, shares: tuple[float, ...]) -> None:
-    with pytest.raises(ConfigError, match="shares: found"):
-        split_pairs(ratings(spark), shares)
-    with pytest.raises(ConfigError, match="shares: found"):
-        hold_out_users(ratings(spark), 1.0)
-
-
-def test_times_that_cannot_be_used_are_refused(spark: SparkSession) -> None:
+def test_shares_and_times_that_cannot_be_used_are_refused(spark: SparkSession) -> None:
     there = ratings(spark)
+    for shares in ((1.0,), (0.5, 0.4), (1.2, -0.2), ()):
+        with pytest.raises(ConfigError, match="shares: found"):
+            split_pairs(there, shares)
+    with pytest.raises(ConfigError, match="shares: found"):
+        hold_out_users(there, 1.0)
     with pytest.raises(DataError, match="column 'when' is missing"):
         split_by_time(there, SHARES, "when")
-    with pytest.raises(
-        DataError, match="column 'rating' is of type double, expected timestamps, dates or whole numbers"
-    ):
+    with pytest.raises(DataError, match="column 'rating' is of type double, expected timestamps, dates or whole num"):
         split_by_time(there, SHARES, "rating")
     with pytest.raises(DataError, match="column 'timestamp' has 1 nulls in 820 rows"):
         split_by_time(there.withColumn("timestamp", F.when(F.expr("user + item > 0"), F.col("timestamp"))), SHARES)

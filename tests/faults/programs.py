@@ -1,24 +1,43 @@
-"""Programs of these tests, in processes of their own."""
+"""Programs of these tests, in processes of their own that know nothing of a Spark which is set up here."""
 
 import json
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.spark.standalone import plain_environment
+from tests.spark.standalone import ROOT, plain_environment
 
 
-def told(command: Sequence[str | Path]) -> dict[str, Any]:
-    """What a program says in the last line of its standard output; it knows nothing of a Spark that is set up here."""
+def told(
+    module: str,
+    *words: object,
+    prefix: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    folder: Path = ROOT,
+    seconds: float = 800,
+) -> dict[str, Any]:
+    """What a module, run as a program, says in the last line of its standard output."""
     finished = subprocess.run(
-        command,
-        env=plain_environment(),
+        [*prefix, sys.executable, "-m", module, *map(str, words)],
+        env=environment or plain_environment(),
+        cwd=folder,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=seconds,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr[-10_000:]
     result: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
     return result
+
+
+def tell(result: Mapping[str, Any]) -> None:
+    sys.stdout.write(f"{json.dumps(result)}\n")
+
+
+def ratings_in(folder: Path, rows: Sequence[str]) -> Path:
+    """Write ratings as CSV."""
+    (folder / "ratings.csv").write_text("\n".join(["user,item,rating", *rows]), encoding="utf-8")
+    return folder / "ratings.csv"

@@ -1,6 +1,5 @@
 """Files of a published run that are truncated, missing, or have a byte flipped are named before they are used."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -81,12 +80,3 @@ def test_a_damaged_pointer_names_no_run_or_the_same(
             current_run(str(output))
     pointer.write_bytes(whole[:-1])
     assert current_run(str(output)).run_id == "r2"
-
-
-def test_a_manifest_of_an_earlier_version_is_still_one(output: Path) -> None:
-    """Those had no checksum of their own."""
-    run = output / "run_id=r1"
-    manifest = json.loads((run / MANIFEST).read_text())
-    del manifest["sha256"]
-    (run / MANIFEST).write_text(json.dumps(manifest))
-    verify(str(run))

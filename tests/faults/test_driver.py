@@ -1,4 +1,10 @@
-"""The driver, stopped and killed while it stages: the tables of before are served, and the next run is whole."""
+"""The driver, stopped and killed while it stages: the tables of before are served, and the next run is whole.
+
+    python -m tests.faults.test_driver slowly recommendations retrain --set input.path=...
+    python -m tests.faults.test_driver audit SIGTERM retrain --set input.path=...
+
+The command line, but the rows of one table come slowly, or a signal comes as a step of the run begins.
+"""
 
 import json
 import os
@@ -6,21 +12,26 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 
-from dcrec_spark.publish.parquet import verify
-from tests.faults.at_a_step import STEPS
+from dcrec_spark.jobs import job, retrain
+from dcrec_spark.jobs.command import main
+from dcrec_spark.publish import parquet
+from dcrec_spark.publish.parquet import ParquetSink, verify
+from tests.faults.programs import ratings_in
 from tests.jobs.job import WEIGHTED, failure_of, names_in, options_of, read_table, run_directory
 from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
 from tests.spark.standalone import plain_environment
 
 pytestmark = pytest.mark.process
 
-RATINGS = ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(40) for i in range(20) if (u + i) % 3)]
+RATINGS = [f"{u},{i},{1 + (u * i) % 5}" for u in range(40) for i in range(20) if (u + i) % 3]
 SMALL = {
     **WEIGHTED,
     "audit.exposure_check": "off",
@@ -29,12 +40,46 @@ SMALL = {
     "recommend.top_n": 4,
     "spark.master": "local[2]",
 }
+# What a run calls as it begins a step, in the order of the steps. Readers have the new run from its commit on.
+STEPS: dict[str, tuple[Any, str]] = {
+    "after-validation": (retrain, "check_exposures"),
+    "after-the-fit": (retrain, "note_catalogue"),
+    "audit": (job, "audit_lists"),
+    "commit": (ParquetSink, "commit"),
+    "verify": (ParquetSink, "verify"),
+    "after-the-commit": (job, "_prune"),
+}
+# Each takes a while: these are tried at every change, the others by make test-all.
+AT_EVERY_CHANGE = {"commit", "verify"}
+
+
+def slowly(table: str) -> Callable[..., int]:
+    """Write tables so that the files of one are open for some seconds."""
+    write = parquet.write_table
+
+    def write_slowly(files: Any, path: str, rows: DataFrame, setting: str) -> int:
+        if path.endswith(f"/{table}"):
+            rows = rows.where("reflect('java.lang.Thread', 'sleep', 100L) is not null")
+        return write(files, path, rows, setting)
+
+    return write_slowly
+
+
+def signal_at(step: str, number: int) -> None:
+    """Have this process get a signal as it begins a step of a run."""
+    place, name = STEPS[step]
+    begin = getattr(place, name)
+
+    def begin_with_a_signal(*given: Any, **named: Any) -> Any:
+        os.kill(os.getpid(), number)
+        return begin(*given, **named)
+
+    setattr(place, name, begin_with_a_signal)
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> dict[str, object]:
-    ratings = tmp_path / "ratings.csv"
-    ratings.write_text("\n".join(RATINGS), encoding="utf-8")
+    ratings = ratings_in(tmp_path, RATINGS)
     commit(stage_by_hand(tmp_path / "out", "old"), {})
     return {**SMALL, "input.format": "csv", "input.path": ratings, "output.path": tmp_path / "out"}
 
@@ -52,7 +97,7 @@ def staging(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Po
     """The job in a process group of its own, from when the first file of the recommendations is being written."""
     with log.open("w") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.slow_tables", "recommendations", "retrain", *options_of(settings)],
+            [sys.executable, "-m", __name__, "slowly", "recommendations", "retrain", *options_of(settings)],
             env=plain_environment(),
             stdout=stream,
             stderr=stream,
@@ -120,17 +165,6 @@ def test_a_run_that_is_killed_while_it_stages_is_whole_when_it_is_run_again(
     assert names_in(output) == {"CURRENT", "run_id=old", directory.name}
 
 
-# Each takes a while: these are tried at every change, the others by make test-all.
-AT_EVERY_CHANGE = {"commit", "verify"}
-# Readers have the new run from its commit on.
-BEFORE_READERS_HAVE_IT = list(STEPS)[: list(STEPS).index("commit") + 1]
-
-
-def at_a_step(step: str, number: signal.Signals, settings: Mapping[str, object]) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "tests.faults.at_a_step", step, number.name, "retrain", *options_of(settings)]
-    return subprocess.run(command, env=plain_environment(), capture_output=True, text=True, timeout=400, check=False)
-
-
 @pytest.mark.parametrize(
     "step", [pytest.param(step, marks=[] if step in AT_EVERY_CHANGE else pytest.mark.long) for step in STEPS]
 )
@@ -138,14 +172,26 @@ def test_a_run_that_is_stopped_at_a_step_is_published_whole_or_not_at_all(
     step: str, settings: dict[str, object], tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
-    stopped = at_a_step(step, signal.SIGTERM, settings)
+    stopped = subprocess.run(
+        [sys.executable, "-m", __name__, step, "SIGTERM", "retrain", *options_of(settings)],
+        env=plain_environment(), capture_output=True, text=True, timeout=400, check=False,
+    )  # fmt: skip
 
     assert "Traceback" not in stopped.stderr
-    if step in BEFORE_READERS_HAVE_IT:
-        assert stopped.returncode == 6, stopped.stderr
-        assert run_that_is_read(output) == "old"
-        assert names_in(output) - {".checkpoints"} == {"CURRENT", "run_id=old"}
-    else:
+    if step in ("verify", "after-the-commit"):
         assert stopped.returncode == 0, stopped.stderr
         verify(str(run_directory(output)))
         assert len(read_table(run_directory(output), "recommendations")) == 40 * 4
+    else:
+        assert stopped.returncode == 6, stopped.stderr
+        assert run_that_is_read(output) == "old"
+        assert names_in(output) - {".checkpoints"} == {"CURRENT", "run_id=old"}
+
+
+if __name__ == "__main__":
+    what, how = sys.argv.pop(1), sys.argv.pop(1)
+    if what == "slowly":
+        parquet.write_table = slowly(how)
+    else:
+        signal_at(what, signal.Signals[how])
+    main()

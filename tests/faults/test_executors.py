@@ -1,27 +1,86 @@
-"""Executors and Python workers that die, tasks that fail or crawl: the published tables are those of a quiet run."""
+"""Executors and Python workers that die, tasks that fail or crawl: the published tables are those of a quiet run.
+
+    python -m tests.faults.test_executors FOLDER '{"spark.property": "value"}' one-run another-run ...
+
+The program runs the job on executors of its own, each run into FOLDER/<run>, and says what happened to it.
+"""
 
 import json
-import subprocess
+import os
+import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
+from unittest import mock
 
 import pandas as pd
 import pytest
+from pyspark.sql import SparkSession
 
-from tests.faults.on_a_cluster import FAULTS, SETTINGS
-from tests.jobs.job import names_in, read_table, run_directory
+from dcrec_spark.jobs.console import Reporter
+from dcrec_spark.publish import parquet
+from dcrec_spark.spark.session import build_session
+from tests.faults.orders import VARIABLE, Orders
+from tests.faults.programs import ratings_in, tell, told
+from tests.faults.test_driver import slowly
+from tests.jobs.job import SMALL, names_in, read_table, run_directory, run_retrain
 from tests.spark.standalone import daemon, environment, free_port, spark_home, wait_for_worker
 
 pytestmark = pytest.mark.cluster
 
-RATINGS = [
-    "user,item,rating",
-    *(f"{u},item {i},{1 + (u * i) % 5}" for u in range(60) for i in range(40) if (7 * u + 11 * i + u * i) % 4 == 0),
-]
-USERS = len({line.partition(",")[0] for line in RATINGS[1:]})
+# The sweep after which executors die: the last checkpoint is one sweep old.
+LATE = 7
+# Both sides stay on the executors, so that each of them holds what the next half-step needs.
+SETTINGS: dict[str, object] = {
+    **SMALL,
+    "input.format": "csv",
+    "recommend.top_n": 3,
+    "engine.exchange": "blocks",
+    "engine.num_blocks": 2,
+    "engine.checkpoint_interval": 2,
+    # Far more sweeps than from one checkpoint to the next, so that it shows what would be lost without.
+    "exposure.max_iter": LATE + 1,
+    "outcome.max_iter": LATE + 1,
+}
+
+Order = tuple[str, str, int]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is ordered before a run, and after iterations of a stage; who dies while it writes a table; and settings."""
+
+    at_once: tuple[Order, ...] = ()
+    after: Mapping[tuple[str, int], Order] = field(default_factory=dict)
+    killed_writing: str | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+EXECUTOR_DIES: Order = ("update", "executor", 1)
+WORKER_DIES: Order = ("update", "worker", 1)
+FAULTS: dict[str, Fault] = {
+    "undisturbed": Fault(),
+    "executor-in-stage-1": Fault(after={("exposure", LATE): EXECUTOR_DIES}),
+    "executor-in-stage-2": Fault(after={("outcome", LATE): EXECUTOR_DIES}),
+    "executor-while-ranking": Fault(at_once=(("rank", "executor", 1),)),
+    "executor-while-staging": Fault(killed_writing="recommendations"),
+    "executor-twice": Fault(after={("exposure", LATE): EXECUTOR_DIES, ("outcome", LATE): EXECUTOR_DIES}),
+    "executor-and-no-checkpoints": Fault(
+        after={("outcome", LATE): EXECUTOR_DIES}, settings={"engine.checkpoint_interval": 100}
+    ),
+    "worker": Fault((("rank", "worker", 1),), after={("exposure", 2): WORKER_DIES, ("outcome", 2): WORKER_DIES}),
+    "task-on-its-first-attempts": Fault(at_once=(("rank", "task", 3),), after={("outcome", 2): ("update", "task", 3)}),
+    "slow-tasks": Fault(at_once=(("rank", "stall", 1),), after={("outcome", 2): ("update", "stall", 1)}),
+}  # fmt: skip
+
+
+RATINGS = [f"{u},item {i},{1 + (u * i) % 5}" for u in range(60) for i in range(40) if (7 * u + 11 * i + u * i) % 4 == 0]
+USERS = len({line.partition(",")[0] for line in RATINGS})
 KEYS = {"recommendations": ["user_id", "rank"], "user_factors": ["id"], "item_factors": ["id"]}
 # What tells a run from another one.
 STAMP = ["run_id", "model_version", "run_date"]
@@ -38,32 +97,23 @@ EXECUTOR_DIED = [
 ]
 
 
-def told(folder: Path, names: list[str], conf: dict[str, str]) -> dict[str, Any]:
-    (folder / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
-    finished = subprocess.run(
-        [sys.executable, "-m", "tests.faults.on_a_cluster", folder, json.dumps(conf), *names],
-        env=environment(spark_home(folder)),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=1700,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr[-20_000:]
-    result: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
-    return result
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("faults")
+    made = tmp_path_factory.mktemp("faults")
+    ratings_in(made, RATINGS)
+    return made
+
+
+def runs_told(folder: Path, conf: Mapping[str, str], *names: str) -> dict[str, Any]:
+    home = spark_home(folder)
+    return told(__name__, folder, json.dumps(conf), *names, environment=environment(home), folder=folder, seconds=1700)
 
 
 @pytest.fixture(scope="module")
 def runs(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
     """One session for all that tests ask for, except that of speculation: what happened in each run."""
     asked = {item.callspec.params.get("run") for item in request.session.items if hasattr(item, "callspec")}
-    return told(folder, [name for name in FAULTS if name == "undisturbed" or name in asked], {})
+    return runs_told(folder, {}, *(name for name in FAULTS if name == "undisturbed" or name in asked))
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +122,8 @@ def speculation(folder: Path, runs: dict[str, Any]) -> dict[str, Any]:
     eager = {"interval": "50ms", "multiplier": "1.5", "quantile": "0.3", "minTaskRuntime": "500ms"}
     conf = {"spark.speculation": "true", **{f"spark.speculation.{name}": value for name, value in eager.items()}}
     with two_hosts(folder) as master:
-        return {
-            **runs,
-            **told(folder, ["slow-tasks"], {"spark.master": master, "spark.driver.host": "127.0.0.1", **conf}),
-        }
+        conf |= {"spark.master": master, "spark.driver.host": "127.0.0.1"}
+        return {**runs, **runs_told(folder, conf, "slow-tasks")}
 
 
 @contextmanager
@@ -168,3 +216,108 @@ def test_a_slow_task_that_is_started_twice_counts_once(folder: Path, speculation
     assert run["carried_out"] == ["rank.stall", "update.stall"]
     assert run["updates"] > speculation["undisturbed"]["updates"]  # by the copies that overtook
     same_tables(folder, "slow-tasks")
+
+
+def executors(spark: SparkSession) -> set[int]:
+    asked = spark.range(8, numPartitions=8).selectExpr("java_method('java.lang.ProcessHandle', 'current') as pid")
+    return {int(row.pid) for row in asked.collect()}
+
+
+def both_executors(spark: SparkSession) -> set[int]:
+    deadline = time.monotonic() + 60
+    while len(found := executors(spark)) < 2:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"executors: {found}")
+        time.sleep(0.2)
+    return found
+
+
+def ordering(fault: Fault, orders: Orders) -> Callable[..., Any]:
+    """Make a listener of a run's iterations that places the orders which are due after them."""
+    listener = Reporter.listener
+
+    def listening(reporter: Reporter, totals: dict[str, int]) -> Any:
+        report = listener(reporter, totals)
+
+        def listen(stage: str, number: int, objective: float) -> None:
+            report(stage, number, objective)
+            if (stage, number) in fault.after:
+                orders.place(*fault.after[stage, number])
+
+        return listen
+
+    return listening
+
+
+def kill_the_writer(processes: set[int], part: str, stop: Event, killed: list[int]) -> None:
+    """Kill the first of the processes that has a file open whose path holds ``part``."""
+    while not stop.wait(0.01):
+        for process in processes:
+            if any(part in name and ".parquet" in name for name in open_files_of(process)):
+                os.kill(process, signal.SIGKILL)
+                killed.append(process)
+                return
+
+
+def open_files_of(process: int) -> list[str]:
+    """Paths of what a process has open; none when it is gone."""
+    try:
+        return [os.readlink(link) for link in Path(f"/proc/{process}/fd").iterdir()]
+    except OSError:  # closed, or ended, while it was looked at
+        return []
+
+
+def run(name: str, folder: Path, spark: SparkSession, orders: Orders) -> dict[str, Any]:
+    fault, before, killed, stop = FAULTS[name], both_executors(spark), list[int](), Event()
+    done, calls = orders.carried_out(), counted(orders)
+    for order in fault.at_once:
+        orders.place(*order)
+    settings = {
+        **SETTINGS,
+        **fault.settings,
+        "input.path": folder / "ratings.csv",
+        "output.path": folder / name,
+        "spark.checkpoint_dir": folder / "checkpoints",
+    }
+    writer = Thread(target=kill_the_writer, args=(before, f"/{fault.killed_writing}/", stop, killed))
+    with mock.patch.object(Reporter, "listener", ordering(fault, orders)):
+        if fault.killed_writing is None:
+            outcome = run_retrain(settings)
+        else:
+            with mock.patch.object(parquet, "write_table", slowly(fault.killed_writing)):
+                writer.start()
+                outcome = run_retrain(settings)
+                stop.set()
+                writer.join()
+    now_done, now_calls = orders.carried_out(), counted(orders)
+    for order_done in done:
+        now_done.remove(order_done)
+    return {
+        "code": outcome.code,
+        "message": outcome.message,
+        "carried_out": now_done,
+        "left": orders.open(),
+        "killed_writing": killed,
+        "lost": sorted(before - both_executors(spark)),
+        "updates": now_calls - calls,
+    }
+
+
+def counted(orders: Orders) -> int:
+    return sum(file.stat().st_size for file in (orders.folder / "calls").glob("update.*"))
+
+
+def run_all(folder: Path, conf: Mapping[str, str], *names: str) -> dict[str, Any]:
+    orders = Orders(folder / "orders")
+    common = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.python.daemon.module": "tests.faults.daemon",
+        f"spark.executorEnv.{VARIABLE}": str(orders.folder),
+    }
+    spark = build_session("faults", conf.get("spark.master", "local-cluster[2,1,1024]"), {**common, **conf})
+    return {name: run(name, folder, spark, orders) for name in names}
+
+
+if __name__ == "__main__":
+    tell(run_all(Path(sys.argv[1]), json.loads(sys.argv[2]), *sys.argv[3:]))

@@ -1,27 +1,38 @@
-"""Disks that are really full: exit 7, nothing published, the tables of before served; and on when there is room."""
+"""Disks that are really full: exit 7, nothing published, the tables of before served; and on when there is room.
 
+    unshare --map-root-user --mount python -m tests.faults.test_full_disks FOLDER output
+    unshare --map-root-user --mount python -m tests.faults.test_full_disks FOLDER scratch
+
+The program runs the job on tmpfs of some hundred kilobytes, mounted for this process alone. The first has its output
+there, the second Spark's local directory.
+"""
+
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.faults import programs
-from tests.faults.test_driver import RATINGS
+from tests.faults.programs import ratings_in, tell, told
+from tests.faults.test_driver import RATINGS, SMALL
+from tests.jobs.job import names_in, run_retrain
+from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
 
 pytestmark = pytest.mark.process
 
+SIZE, PAGE = 2**20, 4096
 
-def told(folder: Path, which: str) -> dict[str, Any]:
+
+def on_a_small(which: str, folder: Path) -> dict[str, Any]:
     """What the program says, in a mount namespace of its own: what is mounted there goes with it."""
-    (folder / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
-    program = ["tests.faults.on_small_disks", folder, which]
-    return programs.told(["unshare", "--map-root-user", "--mount", sys.executable, "-m", *program])
+    ratings_in(folder, RATINGS)
+    return told(__name__, folder, which, prefix=["unshare", "--map-root-user", "--mount"])
 
 
 @pytest.fixture(scope="module")
 def on_a_small_output(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return told(tmp_path_factory.mktemp("output"), "output")
+    return on_a_small("output", tmp_path_factory.mktemp("output"))
 
 
 @pytest.mark.parametrize("when", ["staging", "checkpointing"])
@@ -30,10 +41,9 @@ def test_a_full_output_ends_with_7_and_keeps_the_tables_of_before(when: str, on_
     run = on_a_small_output[when]
     assert run["code"] == 7, run
     assert run["message"].startswith("a disk is full (")
-    assert "No space left on device" in run["message"]
+    for part in ("No space left on device", "output.path /", "(0 MB free)"):
+        assert part in run["message"]
     assert ("a disk is full (in the checkpoint exposure-" in run["message"]) == (when == "checkpointing")
-    assert "output.path /" in run["message"]
-    assert "(0 MB free)" in run["message"]
     assert run["read"] == "old"
     assert {"CURRENT", "run_id=old"} <= set(run["names"])
     assert [name for name in run["names"] if name.startswith((".staging", ".tmp"))] == []
@@ -55,8 +65,73 @@ def test_the_same_command_publishes_when_there_is_room(on_a_small_output: dict[s
 
 
 def test_a_full_local_directory_of_spark_ends_with_7(tmp_path: Path) -> None:
-    run = told(tmp_path, "scratch")["scratch"]
+    run = on_a_small("scratch", tmp_path)["scratch"]
     assert run["code"] == 7, run
     assert f"spark.local.dir {tmp_path}/scratch (0 MB free)" in run["message"]
     assert run["names"] == ["CURRENT", "run_id=old"]
     assert run["read"] == "old"
+
+
+def mounted(disk: Path) -> Path:
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "small", disk], check=True)
+    return disk
+
+
+def read_only(disk: Path, place: Path) -> Path:
+    """Mount a disk a second time, for reading; the first time stays as it is."""
+    place.mkdir()
+    subprocess.run(["mount", "--bind", disk, place], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
+    return place
+
+
+def fill(disk: Path, pages_left: int) -> Path:
+    """Fill a disk but for so many pages; returns the file that does."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as stream:
+        try:
+            while stream.write(bytes(PAGE)):
+                pass
+        except OSError:
+            stream.truncate((stream.tell() // PAGE - pages_left) * PAGE)
+    return filler
+
+
+def run(settings: dict[str, object], output: Path) -> dict[str, Any]:
+    outcome = run_retrain({**settings, "output.path": output})
+    return {
+        "code": outcome.code,
+        "message": outcome.message,
+        "names": sorted(names_in(output) - {"filler"}),
+        "read": run_that_is_read(output) if (output / "run_id=old").exists() and outcome.code else None,
+    }
+
+
+def full_output(settings: dict[str, object], folder: Path) -> dict[str, Any]:
+    """Full while it stages, and while it keeps a sweep of its fit; with room again; read-only."""
+    disk = mounted(folder / "disk")
+    commit(stage_by_hand(disk, "old"), {})
+    result, filler = {}, fill(disk, 8)
+    result["staging"] = run({**settings, "model.checkpoint_seconds": 0}, disk)
+    filler.unlink()
+    filler = fill(disk, 3)
+    result["checkpointing"] = run({**settings, "model.checkpoint_seconds": 1}, disk)
+    filler.unlink()
+    result["read-only"] = run(settings, read_only(disk, folder / "read-only"))
+    result["room again"] = run(settings, disk)
+    return result
+
+
+def full_scratch(settings: dict[str, object], folder: Path) -> dict[str, Any]:
+    """No room where Spark spills and shuffles."""
+    scratch, output = mounted(folder / "scratch"), folder / "out"
+    commit(stage_by_hand(output, "old"), {})
+    fill(scratch, 3)
+    return {"scratch": run({**settings, "spark.conf.spark.local.dir": scratch}, output)}
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    common = {**SMALL, "input.format": "csv", "input.path": place / "ratings.csv"}
+    tell({"output": full_output, "scratch": full_scratch}[sys.argv[2]](common, place))

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,34 +12,21 @@ from benchmarks.soak import ALLOWED, rated
 from tests.spark.standalone import ROOT, plain_environment
 
 MEMORY = {"python_mb", "jvm_mb", "jvm_heap_mb"}
-RUNS = {"one process": 6, "own processes": 2}
-
-
-@pytest.fixture
-def soaked(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    options = ["--own-processes"] if request.param == "own processes" else []
-    runs = str(RUNS[request.param])
-    finished = subprocess.run(
-        [sys.executable, "-m", "benchmarks.soak", "--runs", runs, "--out", tmp_path / "out", *options],
-        env=plain_environment(),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=800,
-        check=False,
-    )
-    assert (tmp_path / "out").exists(), finished.stderr[-10_000:]
-    result: dict[str, Any] = json.loads((tmp_path / "out").read_text(encoding="utf-8"))
-    return result
 
 
 @pytest.mark.process
 @pytest.mark.long
-@pytest.mark.parametrize("soaked", RUNS, indirect=True)
+@pytest.mark.parametrize("options", [["--runs", "6"], ["--runs", "2", "--own-processes"]], ids=" ".join)
 def test_run_after_run_only_published_runs_are_more(
-    soaked: dict[str, Any], record_property: Callable[[str, object], None]
+    options: list[str], tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """Of so few runs memory says little: it may grow ten times as fast as in fifty."""
+    finished = subprocess.run(
+        [sys.executable, "-m", "benchmarks.soak", *options, "--out", tmp_path / "out"],
+        env=plain_environment(), cwd=ROOT, capture_output=True, text=True, timeout=800, check=False,
+    )  # fmt: skip
+    assert (tmp_path / "out").exists(), finished.stderr[-10_000:]
+    soaked = json.loads((tmp_path / "out").read_text(encoding="utf-8"))
     record_property("tried", soaked["runs"])
     loose = {name: ALLOWED[name] * (10 if name in MEMORY else 1) for name in ALLOWED}
     assert {name: rate for name, rate in soaked["growth"].items() if rate > loose[name]} == {}

@@ -28,7 +28,7 @@ def test_a_sound_environment_is_called_so_and_nothing_is_written(spark: SparkSes
     assert findings["Python workers"].state == "good"
     assert "opens as csv" in findings["input"].text
     assert "can be written to" in findings["output"].text
-    assert "GiB free" in findings["output"].text
+    assert "MB free" in findings["output"].text
     assert findings["checkpoints"].state == "good"  # the tests' session has a directory
     require_health(list(findings.values()))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ratings.csv"]

@@ -24,14 +24,6 @@ def test_weights_are_poisson_with_mean_one() -> None:
     assert chisquare(observed, np.append(expected, weights.size - expected.sum())).pvalue > 0.01
 
 
-def test_replications_and_neighbouring_keys_have_nothing_in_common() -> None:
-    """Consecutive numbers as keys, and columns that come from one word of the hash."""
-    weights = poisson_weights(0, np.arange(20_000), 9).astype(float)
-    between = np.corrcoef(weights.T)[~np.eye(9, dtype=bool)]
-    after = [np.corrcoef(column[1:], column[:-1])[0, 1] for column in weights.T]
-    assert np.abs([*between, *after]).max() < 5 / np.sqrt(20_000)
-
-
 @given(st.integers(0, 2**32), st.integers(1, 40), st.integers(0, 30))
 def test_a_weight_belongs_to_its_key_and_replication(seed: int, replications: int, more: int) -> None:
     """Not to its neighbours, nor to how many replications there are."""
@@ -79,19 +71,6 @@ def test_sums_are_those_of_loops_over_rows_and_columns(monkeypatch: pytest.Monke
             means += w[row] * counted[row] * np.array([moved, 1.0])
         np.testing.assert_allclose(found[replication], [pooled, means], rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(by_weight[replication], [weighted, means], rtol=1e-12, atol=1e-12)
-
-
-def test_parts_add_up_to_the_whole() -> None:
-    cells, value = table(60, 8), np.random.default_rng(2).standard_normal(2000)
-    cut = cells.row_ptr[20]
-    whole = [Pooled(value[: len(cells.col)]), error_means(cells.row_ptr, value[: len(cells.col)])]
-    parts = np.zeros((21, 2, 2))
-    for rows, entries in ((slice(0, 20), slice(0, cut)), (slice(20, 60), slice(cut, len(cells.col)))):
-        pointer = cells.row_ptr[rows.start : rows.stop + 1] - cells.row_ptr[rows.start]
-        part = Cells(pointer, cells.col[entries], cells.row_key[rows], cells.col_key)
-        own = value[: len(cells.col)][entries]
-        parts += resampled_sums(part, [Pooled(own), error_means(pointer, own)], SEEDS, 20)
-    np.testing.assert_allclose(parts, resampled_sums(cells, whole, SEEDS, 20), rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("kind", ["over ratings", "over rows"])

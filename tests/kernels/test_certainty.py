@@ -5,48 +5,38 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcrec_spark.kernels import certainty, ridge, ridge_sums
+from dcrec_spark.kernels import certainty, ridge_sums
 from dcrec_spark.kernels.certainty import Noise, Spreads
+from dcrec_spark.kernels.ridge import items_system, users_system
 from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared
-from tests.kernels.test_ridge import RidgeProblem, problem_of, rows_of
+from tests.kernels.problems import RidgeProblem, problem_of
 from tests.problems import assert_same
 from tests.problems import csr as entries_of
-from tests.reference import biased
 from tests.reference import certainty as dense
-from tests.reference.poisson import Array
+from tests.reference import ridge
 
 SEEDS = st.integers(0, 2**32)
 
 
-def confounder_of(p: RidgeProblem) -> Array:
-    """h of every pair as it is predicted: the product of the exposures."""
-    return np.asarray(p.users.exposure @ p.items.exposure.T)
-
-
 def every_pair(p: RidgeProblem, is_user: bool) -> RatingBlock:
-    h, block = (confounder_of(p), p.users) if is_user else (confounder_of(p).T, p.items)
+    h, block = (p.h, p.users) if is_user else (p.h.T, p.items)
     pairs, none = entries_of(np.ones(h.shape)), np.empty(0)
     of_pairs = h.ravel() if block.has_confounder else none
     return RatingBlock(pairs.row_ptr, pairs.col, np.zeros(h.size), np.zeros(h.size), of_pairs, block.exposure)
 
 
-def fitted(p: RidgeProblem) -> biased.Unknowns:
+def fitted(p: RidgeProblem) -> ridge.Unknowns:
     """Two sweeps, and the users solved last, as a fit ends."""
-    return biased.update_users(p.dense, biased.sweep(p.dense, biased.sweep(p.dense, p.start)))
+    return ridge.update_users(p.dense, ridge.sweep(p.dense, ridge.sweep(p.dense, p.start)))
 
 
-def sides(p: RidgeProblem, x: biased.Unknowns) -> tuple[Spreads, Spreads, Noise]:
-    users, items = rows_of(p, x)
-    shared = Shared(x.intercept, x.gamma)
-    user_sums = ridge_sums.user_sums(users, p.users.exposure, p.design)
-    item_sums = ridge_sums.item_sums(items, p.items.exposure, p.design)
-    user_system = ridge.users_system(p.users, items, item_sums, shared, p.design, p.reg)
-    item_system = ridge.items_system(p.items, users, user_sums, shared, p.design, p.reg)
-    of_users = certainty.spreads(p.users, user_system, every_pair(p, True))
-    of_items = certainty.spreads(p.items, item_system, every_pair(p, False))
-    residuals = certainty.residual_sums(p.users, certainty.predictions(p.users, users, items, shared, p.design))
+def sides(p: RidgeProblem, x: ridge.Unknowns) -> tuple[Spreads, Spreads, Noise]:
+    users, items = p.rows(x)
+    of_users = certainty.spreads(p.users, p.users_system(x), every_pair(p, True))
+    of_items = certainty.spreads(p.items, p.items_system(x), every_pair(p, False))
+    predicted = certainty.predictions(p.users, users, items, Shared(x.intercept, x.gamma), p.design)
     sums = [{"leverage": np.array(side.leverage)} for side in (of_users, of_items)]
-    return of_users, of_items, certainty.noise({**residuals, **sums[0]}, sums[1])
+    return of_users, of_items, certainty.noise({**certainty.residual_sums(p.users, predicted), **sums[0]}, sums[1])
 
 
 @pytest.mark.parametrize("kind", ["classical", "biases-global", "own", "pooled-everywhere"])
@@ -56,16 +46,15 @@ def test_variances_match_the_dense_reference(seed: int, kind: str) -> None:
     p = problem_of(seed, kind)
     x = fitted(p)
     of_users, of_items, noise = sides(p, x)
-    observed = np.zeros(p.dense.ratings.shape, bool)
-    observed[np.repeat(np.arange(len(observed)), np.diff(p.users.row_ptr)), p.users.col] = True
-    expected = dense.certainty(p.dense, x, observed, confounder_of(p))
+    observed = p.observed
+    expected = dense.certainty(p.dense, x, observed, p.h)
     assert_same(of_users.pairs.reshape(observed.shape), expected.user_spread, 1e-8)
     assert_same(of_items.pairs.reshape(observed.shape[::-1]).T, expected.item_spread, 1e-8)
     assert (of_users.leverage, of_items.leverage) == pytest.approx(expected.leverage, rel=1e-9)
     assert noise.variance == pytest.approx(expected.noise, rel=1e-7)
     assert noise.weight == pytest.approx(p.dense.weights[observed].mean(), rel=1e-12)
     assert 0.0 < noise.freedom < observed.sum()
-    assert_same(of_users.solved, rows_of(p, x)[0], 1e-7)
+    assert_same(of_users.solved, p.rows(x)[0], 1e-7)
 
 
 def test_biases_of_a_balanced_table_leave_the_freedom_of_two_ways() -> None:
@@ -74,7 +63,7 @@ def test_biases_of_a_balanced_table_leave_the_freedom_of_two_ways() -> None:
     ratings, design = np.random.default_rng(1).normal(3.0, 1.0, ones.shape), Design(0.0, False, biases=True)
     reg = Regulariser(1.0, 1.0, 1.0, 0.0, 1e-12, 1e-12)
     leverages = []
-    for table, setup in ((ratings, ridge.users_system), (ratings.T, ridge.items_system)):
+    for table, setup in ((ratings, users_system), (ratings.T, items_system)):
         pairs, n, m = entries_of(np.ones(table.shape)), *table.shape
         block = RatingBlock(pairs.row_ptr, pairs.col, table.ravel(), np.ones(table.size), np.empty(0), np.empty((n, 0)))
         sums = (ridge_sums.item_sums if n == n_users else ridge_sums.user_sums)(
@@ -126,11 +115,3 @@ def test_a_row_without_a_solution_is_nan() -> None:
     of_users, _, _ = sides(p, p.start)
     assert np.isnan(of_users.solved[0]).all()
     assert np.isnan(of_users.pairs[: p.dense.ratings.shape[1]]).all()
-
-
-@settings(max_examples=40)
-@given(st.lists(st.floats(0.5, 50.0), min_size=1, max_size=20))
-def test_an_effective_size_is_between_one_and_all(weights: list[float]) -> None:
-    found = certainty.effective_size(np.array(weights))
-    assert 1.0 - 1e-12 <= found <= len(weights) * (1.0 + 1e-12)
-    assert certainty.effective_size(np.full(len(weights), 3.0)) == pytest.approx(len(weights))

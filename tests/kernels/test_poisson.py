@@ -1,7 +1,6 @@
-"""Poisson factorization: invariants of coordinate ascent, and the dense reference step by step."""
+"""Poisson factorization: the dense reference step by step, and users that converge by themselves."""
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,177 +10,109 @@ from scipy.special import gammaln
 
 from dcrec_spark.kernels import csr
 from dcrec_spark.kernels.csr import CountBlock
-from dcrec_spark.kernels.gamma import divergence, geometric_mean
-from dcrec_spark.kernels.poisson import log_rates, rates, update_shape
+from dcrec_spark.kernels.gamma import divergence
+from dcrec_spark.kernels.poisson import converge_shape, log_rates, rates, update_shape
+from tests.kernels.problems import g, poisson_problem
 from tests.problems import count_block, random_counts
 from tests.reference import poisson as dense
-from tests.reference import poisson_outcome as outcome
 from tests.reference.poisson import Array
 
 PRIORS = dense.Priors(0.3, 0.4, 0.5, 0.6)
 SEEDS = st.integers(0, 2**32)
-examples = settings(max_examples=25)
+examples = settings(max_examples=15)
 
 
-class Side(NamedTuple):
-    """Shape (n, L) and the one rate (L,) of all rows."""
-
-    shape: Array
-    rate: Array
-
-    @property
-    def geometric_mean(self) -> Array:
-        return geometric_mean(self.shape, self.rate)
-
-    @property
-    def mean(self) -> Array:
-        return self.shape / self.rate
-
-
-class Problem(NamedTuple):
-    """Counts, and both sides a little off their priors."""
-
-    counts: Array
-    users: Side
-    items: Side
-
-
-def random_problem(seed: int) -> Problem:
+def problem(seed: int, noise: float = 20.0) -> tuple[Array, dense.State]:
+    """Counts, and a state whose users have the rate that the items give them."""
     rng = np.random.default_rng(seed)
-    n_users, n_items = rng.integers(3, 9, 2)
-    rank, largest = int(rng.integers(1, 4)), int(rng.integers(1, 5))
-    counts = random_counts(rng, n_users, n_items, largest)
-    users = Side(PRIORS.user_shape * (1 + rng.random((n_users, rank))), np.full(rank, PRIORS.user_rate))
-    items = Side(PRIORS.item_shape * (1 + rng.random((n_items, rank))), np.full(rank, PRIORS.item_rate))
-    return Problem(counts, users, items)
+    n_users, n_items = (int(n) for n in rng.integers(3, 9, 2))
+    counts = random_counts(rng, n_users, n_items, int(rng.integers(1, 5)))
+    state = dense.initial_state(rng, dense.exposures_of(counts), int(rng.integers(1, 4)), PRIORS, noise)
+    state = replace(state, item_rate=rate_of(PRIORS.item_rate, state.user_mean, n_items))
+    return counts, replace(state, user_rate=rate_of(PRIORS.user_rate, state.item_mean, n_users))
 
 
-def moved(block: CountBlock, own: Side, other: Side, prior_shape: float, prior_rate: float) -> Side:
-    shape = update_shape(prior_shape, block, own.geometric_mean, other.geometric_mean)
-    return Side(shape, prior_rate + other.mean.sum(axis=0))
+def rate_of(prior: float, means: Array, n: int) -> Array:
+    return np.tile(prior + means.sum(axis=0), (n, 1))
 
 
-def sweep(problem: Problem) -> Problem:
+def users_of(state: dense.State) -> Array:
+    return g(state.user_shape, state.user_rate)
+
+
+def items_of(state: dense.State) -> Array:
+    return g(state.item_shape, state.item_rate)
+
+
+def sweep(counts: Array, state: dense.State) -> dense.State:
     """Users, then items against the fresh users."""
-    counts, users, items = problem
-    users = moved(count_block(counts), users, items, PRIORS.user_shape, PRIORS.user_rate)
-    items = moved(count_block(counts.T), items, users, PRIORS.item_shape, PRIORS.item_rate)
-    return Problem(counts, users, items)
+    shape = update_shape(PRIORS.user_shape, count_block(counts), users_of(state), items_of(state))
+    state = replace(state, user_shape=shape, user_rate=rate_of(PRIORS.user_rate, state.item_mean, len(shape)))
+    shape = update_shape(PRIORS.item_shape, count_block(counts.T), items_of(state), users_of(state))
+    return replace(state, item_shape=shape, item_rate=rate_of(PRIORS.item_rate, state.user_mean, len(shape)))
 
 
-def elbo(problem: Problem) -> float:
-    counts, users, items = problem
+def elbo(counts: Array, state: dense.State) -> float:
     block = count_block(counts)
-    fitted = log_rates(block, rates(block, users.geometric_mean, items.geometric_mean))
-    expected = users.mean.sum(axis=0) @ items.mean.sum(axis=0)
-    far = divergence(*users, PRIORS.user_shape, PRIORS.user_rate)
-    far += divergence(*items, PRIORS.item_shape, PRIORS.item_rate)
+    fitted = log_rates(block, rates(block, users_of(state), items_of(state)))
+    expected = state.user_mean.sum(axis=0) @ state.item_mean.sum(axis=0)
+    far = divergence(state.user_shape, state.user_rate, PRIORS.user_shape, PRIORS.user_rate)
+    far += divergence(state.item_shape, state.item_rate, PRIORS.item_shape, PRIORS.item_rate)
     return float(fitted - gammaln(counts + 1.0).sum() - expected - far)
 
 
-def reference_of(problem: Problem) -> dense.State:
-    users, items = problem.users, problem.items
-    return dense.State(
-        users.shape,
-        np.tile(users.rate, (len(users.shape), 1)),
-        items.shape,
-        np.tile(items.rate, (len(items.shape), 1)),
-    )
-
-
 @examples
 @given(SEEDS)
-def test_sweeps_and_elbo_match_the_dense_reference(seed: int) -> None:
-    """All rows of a side have the same rate, so one vector stands for the reference's table."""
-    problem = random_problem(seed)
-    reference = reference_of(problem)
-    for _ in range(4):
-        problem, reference = sweep(problem), dense.cavi_sweep(reference, problem.counts, PRIORS)
-        mine = reference_of(problem)
+def test_sweeps_and_elbo_match_the_dense_reference_and_the_elbo_never_falls(seed: int) -> None:
+    counts, state = problem(seed, noise=1.0)
+    data, reference, history = dense.exposures_of(counts), state, []
+    for _ in range(8):
+        state, reference = sweep(counts, state), dense.sweep(reference, data, PRIORS)
         for side in ("user_shape", "user_rate", "item_shape", "item_rate"):
-            np.testing.assert_allclose(getattr(mine, side), getattr(reference, side), rtol=1e-10)
-        assert elbo(problem) == pytest.approx(dense.elbo(reference, problem.counts, PRIORS), rel=1e-10)
-
-
-@examples
-@given(SEEDS)
-def test_the_elbo_never_falls(seed: int) -> None:
-    problem = random_problem(seed)
-    history = []
-    for _ in range(30):
-        problem = sweep(problem)
-        history.append(elbo(problem))
-    rise = np.diff(history)
-    assert (rise >= -1e-9 * np.abs(history[:-1])).all()
+            np.testing.assert_allclose(getattr(state, side), getattr(reference, side), rtol=1e-9)
+        history.append(elbo(counts, state))
+        assert history[-1] == pytest.approx(dense.elbo(reference, data, PRIORS), rel=1e-10)
+    assert (np.diff(history) >= -1e-9 * np.abs(history[:-1])).all()
 
 
 @examples
 @given(SEEDS)
 def test_single_precision_agrees_to_a_hundred_thousandth(seed: int) -> None:
-    counts, users, items = random_problem(seed)
-    own, other = users.geometric_mean, items.geometric_mean
-    block = count_block(counts)
+    counts, state = problem(seed, noise=1.0)
+    block, own, other = count_block(counts), users_of(state), items_of(state)
     single = count_block(counts, "float32"), own.astype(np.float32), other.astype(np.float32)
     shape = update_shape(0.3, *single)
     assert shape.dtype == np.float32
-    np.testing.assert_allclose(shape, update_shape(0.3, count_block(counts), own, other), rtol=1e-5)
+    np.testing.assert_allclose(shape, update_shape(0.3, block, own, other), rtol=1e-5)
     expected = log_rates(block, rates(block, own, other))
     assert log_rates(single[0], rates(*single)) == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
 
-# The Poisson outcome: a weight of the confounder next to the factors, and an offset
-
-
-class OutcomeProblem(NamedTuple):
-    data: outcome.OutcomeData
-    state: outcome.OutcomeState
-
-
-def random_outcome(seed: int, confounder: str) -> OutcomeProblem:
-    rng = np.random.default_rng(seed)
-    n_users, n_items = rng.integers(3, 9, 2)
-    ratings = random_counts(rng, n_users, n_items, 5)
-    weights, a_hat = rng.uniform(0.2, 3.0, ratings.shape), rng.gamma(0.5, 1.0, ratings.shape)
-    data = outcome.OutcomeData(ratings, weights, a_hat, confounder)
-    state = outcome.outcome_sweep(outcome.initial_outcome_state(rng, data, rank=2), data)
-    return OutcomeProblem(data, state)
-
-
-def g(shape: Array, rate: Array) -> Array:
-    return geometric_mean(shape, rate)
-
-
+@pytest.mark.parametrize("confounder", ["user", "global"])
 @examples
-@given(SEEDS)
-def test_users_with_a_weight_of_their_own_match_the_dense_reference(seed: int) -> None:
-    """The confounder's weight is the last column. The intercept is a known offset."""
-    data, state = random_outcome(seed, "user")
-    block = count_block(data.ratings)
-    at = np.nonzero(data.ratings)
-    block = block._replace(
-        counts=(data.weights * data.ratings)[at],
-        a_hat=data.a_hat[at],
-        offset=np.full(len(at[0]), g(state.intercept_shape, state.intercept_rate)[0]),
-    )
-    own = np.column_stack([g(state.user_shape, state.user_rate), g(state.confounder_shape, state.confounder_rate)])
-    shape = update_shape(np.array([0.3, 0.3, 1.0]), block, own, g(state.item_shape, state.item_rate))
-    expected = outcome.update_users(state, data)
-    np.testing.assert_allclose(shape[:, :2], expected.user_shape, rtol=1e-10)
-    np.testing.assert_allclose(shape[:, 2], expected.confounder_shape, rtol=1e-10)
+@given(seed=SEEDS)
+def test_users_of_an_outcome_match_the_dense_reference(seed: int, confounder: str) -> None:
+    """The confounder's weight is the last column, or part of a known offset, as the intercept is."""
+    p = poisson_problem(seed, confounder)
+    block, prior, shape, rate = p.users()
+    found = update_shape(prior, block, g(shape, rate), items_of(p.state))
+    expected = dense.update_users(p.state, p.data)
+    np.testing.assert_allclose(found[:, :2], expected.user_shape, rtol=1e-10)
+    if confounder == "user":
+        np.testing.assert_allclose(found[:, 2], expected.confounder_shape, rtol=1e-10)
 
 
 @examples
 @given(SEEDS)
 def test_rates_of_weighted_pairs_match_the_dense_reference(seed: int) -> None:
     """All pairs weigh w0, and the observed ones more."""
-    data, state = random_outcome(seed, "user")
-    seen, w0 = data.ratings > 0, 0.4
-    data = replace(data, weights=np.where(seen, data.weights, w0))
+    p, w0 = poisson_problem(seed, "user"), 0.4
+    data = replace(p.data, weights=np.where(p.data.ratings > 0, p.data.weights, w0))
     block, at = count_block(data.ratings), np.nonzero(data.ratings)
     excess = data.weights[at] - w0
-    expected = outcome.update_users(state, data)
-    factors = csr.row_products(block.row_ptr, block.col, excess, state.item_mean)
-    np.testing.assert_allclose(0.3 + w0 * state.item_mean.sum(axis=0) + factors, expected.user_rate, rtol=1e-10)
+    expected = dense.update_users(p.state, data)
+    factors = csr.row_products(block.row_ptr, block.col, excess, p.state.item_mean)
+    np.testing.assert_allclose(0.3 + w0 * p.state.item_mean.sum(axis=0) + factors, expected.user_rate, rtol=1e-10)
     gamma = csr.row_sums(block.row_ptr, excess * data.a_hat[at])
     np.testing.assert_allclose(1.0 + w0 * data.a_hat.sum(axis=1) + gamma, expected.confounder_rate, rtol=1e-10)
 
@@ -189,18 +120,96 @@ def test_rates_of_weighted_pairs_match_the_dense_reference(seed: int) -> None:
 @examples
 @given(SEEDS)
 def test_items_with_a_known_offset_match_the_dense_reference(seed: int) -> None:
-    data, state = random_outcome(seed, "user")
+    data, state, _ = poisson_problem(seed, "user")
     at = np.nonzero(data.ratings.T)
-    drawn = (g(state.confounder_shape, state.confounder_rate)[:, None] * data.a_hat).T[at]
-    block = count_block(data.ratings.T)._replace(
-        counts=(data.weights * data.ratings).T[at], offset=drawn + g(state.intercept_shape, state.intercept_rate)
-    )
-    own, other = g(state.item_shape, state.item_rate), g(state.user_shape, state.user_rate)
-    np.testing.assert_allclose(
-        update_shape(0.3, block, own, other), outcome.update_items(state, data).item_shape, rtol=1e-10
-    )
+    known = g(state.confounder_shape, state.confounder_rate)[:, None] * data.a_hat
+    known += g(state.intercept_shape, state.intercept_rate)
+    counts = (data.weights * data.ratings).T[at]
+    block = count_block(data.ratings.T)._replace(counts=counts, offset=known.T[at])
+    found = update_shape(0.3, block, items_of(state), users_of(state))
+    np.testing.assert_allclose(found, dense.update_items(state, data).item_shape, rtol=1e-10)
 
 
 def test_a_count_of_zero_adds_nothing_to_the_log_rates() -> None:
     block = CountBlock(np.array([0, 2]), np.array([0, 1]), np.array([0.0, 2.0]))
     assert log_rates(block, np.array([0.0, np.e])) == pytest.approx(2.0)
+
+
+# Converged users
+
+
+def converged(counts: Array, state: dense.State, tol: float = 1e-9, most: int = 5_000) -> dense.State:
+    block, cols = count_block(counts), items_of(state)
+    shape = converge_shape(PRIORS.user_shape, block, state.user_shape, state.user_rate[0], cols, tol, most)
+    return replace(state, user_shape=shape)
+
+
+@examples
+@given(SEEDS)
+def test_converged_rows_do_not_move_and_do_not_depend_on_the_others(seed: int) -> None:
+    """One more update moves nothing; a row comes out as it does alone; a row without counts is its prior."""
+    counts, state = problem(seed)
+    end = converged(counts, state)
+    again = update_shape(PRIORS.user_shape, count_block(counts), users_of(end), items_of(state))
+    np.testing.assert_allclose(again, end.user_shape, rtol=1e-6)
+    for row in range(len(counts)):
+        rows = slice(row, row + 1)
+        one = replace(state, user_shape=state.user_shape[rows], user_rate=state.user_rate[rows])
+        np.testing.assert_allclose(converged(counts[rows], one).user_shape[0], end.user_shape[row], rtol=1e-12)
+    assert (end.user_shape[0] == PRIORS.user_shape).all()
+
+
+@examples
+@given(SEEDS)
+def test_rows_reach_at_least_the_elbo_of_plain_updates(seed: int) -> None:
+    """From equal shares, compared with the dense reference, which is still on its way in places."""
+    counts, state = problem(seed)
+    data, rank = dense.exposures_of(counts), state.user_shape.shape[1]
+    reached = dense.elbo(dense.converged_users(state, data, PRIORS, updates=60), data, PRIORS)
+    equal = PRIORS.user_shape + np.tile(counts.sum(axis=1, keepdims=True) / rank, (1, rank))
+    ours = converged(counts, replace(state, user_shape=equal))
+    assert dense.elbo(ours, data, PRIORS) >= reached - 1e-9 * abs(reached)
+
+
+@pytest.mark.parametrize("most", [1, 4])
+@examples
+@given(seed=SEEDS)
+def test_no_row_ends_below_where_it_began(most: int, seed: int) -> None:
+    """However early it has to stop, by the ELBO of the dense reference with this row changed."""
+    counts, state = problem(seed)
+    end, data = converged(counts, state, tol=0.0, most=most), dense.exposures_of(counts)
+    began = dense.elbo(state, data, PRIORS)
+    for row in range(len(counts)):
+        shape = state.user_shape.copy()
+        shape[row] = end.user_shape[row]
+        assert dense.elbo(replace(state, user_shape=shape), data, PRIORS) >= began - 1e-10 * abs(began)
+
+
+def test_extrapolation_takes_a_fraction_of_the_plain_updates() -> None:
+    """Two factors that are nearly the same for all items: updates take hundreds of steps to tell them apart."""
+    rng = np.random.default_rng(0)
+    one = rng.gamma(2.0, 1.0, 40)
+    cols = np.column_stack([one, one * (1.0 + 0.05 * rng.standard_normal(40))])
+    block, rate, shape = count_block(np.ones((1, 40))), cols.sum(axis=0), np.array([[20.3, 20.3]])
+    plain, step, updates = shape, 1.0, 0
+    while step > 1e-9:
+        before, plain = plain, update_shape(0.3, block, g(plain, rate), cols)
+        step, updates = np.abs(plain - before).max() / plain.max(), updates + 1
+    found = converge_shape(0.3, block, shape, rate, cols, 1e-9, updates // 9)  # rounds of three updates
+    np.testing.assert_allclose(found, plain, rtol=1e-4)
+
+
+def test_a_weight_of_the_row_and_a_known_offset_take_part() -> None:
+    """Once converged, an update with the confounder's values and the intercept next to the counts moves nothing."""
+    p = poisson_problem(5, "user")
+    block, prior, shape, rate = p.users()
+    result = converge_shape(prior, block, shape, rate, items_of(p.state), 1e-10, 5_000)
+    np.testing.assert_allclose(update_shape(prior, block, g(result, rate), items_of(p.state)), result, rtol=1e-6)
+
+
+def test_converged_rows_in_single_precision_stay_single() -> None:
+    counts, state = problem(5)
+    given = (a.astype(np.float32) for a in (state.user_shape, state.user_rate[0], items_of(state)))
+    single = converge_shape(PRIORS.user_shape, count_block(counts, "float32"), *given, 1e-6, 100)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, converged(counts, state, 1e-6, 100).user_shape, rtol=1e-3, atol=1e-3)

@@ -36,7 +36,7 @@ def check(tables: Split, rank: int, counted: bool, priors: Priors) -> Found:
     return Found(float(p_values(sums)), float(spread), found.p_value, sums)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("counted", "priors"), [(True, COMMON), (False, RARE)], ids=["counts", "0-or-1"])
 def test_passes_on_exposures_from_the_model(counted: bool, priors: Priors, seed: int) -> None:
     """Its own priors, fitted as ever; what is there or not as min(Poisson, 1) of rates that are small."""
@@ -48,34 +48,18 @@ def test_passes_on_exposures_from_the_model(counted: bool, priors: Priors, seed:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_fails_where_popularity_moved_after_training(seed: int) -> None:
-    """The real exposures are less likely than any replication."""
+def test_fails_where_the_model_is_not_the_exposures(seed: int) -> None:
+    """Popularity that moved, counts that vary twice as much as Poisson counts do, a rank that adds exposures."""
     training, held_out = split(drawn(seed), seed)
-    found = check(Split(training, held_out[:, ::-1]), 3, True, COMMON)
-    assert found.p < 0.01
-    assert found.log_likelihood[0] < found.log_likelihood[1:].min()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_fails_where_exposures_come_in_pairs(seed: int) -> None:
-    """Counts that vary twice as much as Poisson counts do: what is held out depends on what is left."""
-    found = check(split(2.0 * drawn(seed, Priors(1.0, 1.0, 1.0, 3.0)), seed), 3, True, Priors(1.0, 1.0, 1.0, 1.5))
-    assert found.p < 0.01
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_fails_where_the_rank_adds_exposures_that_nobody_had(seed: int) -> None:
-    """Each component adds its prior shape to each user: 20 of them to some 20 exposures."""
+    moved = check(Split(training, held_out[:, ::-1]), 3, True, COMMON)
+    assert moved.p < 0.01
+    assert moved.log_likelihood[0] < moved.log_likelihood[1:].min()
+    in_pairs = split(2.0 * drawn(seed, Priors(1.0, 1.0, 1.0, 3.0)), seed)
+    assert check(in_pairs, 3, True, Priors(1.0, 1.0, 1.0, 1.5)).p < 0.01
+    # Each component adds its prior shape to each user: 20 of them to some 20 exposures.
     found = check(split(np.minimum(drawn(seed, RARE), 1.0), seed), 20, False, RARE)
     assert found.p > 0.98
     assert np.mean(found.users) > 0.7
-
-
-def test_fails_where_most_pairs_are_certain() -> None:
-    """min(Poisson, 1) of large rates: 1 - exp(-rate) has no low rank."""
-    dense = Priors(0.3, 0.3, 0.3, 0.3)
-    found = check(split(np.minimum(drawn(1, dense, 300, 300), 1.0), 1), 3, False, dense)
-    assert not 0.025 < found.p < 0.975
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -68,15 +68,12 @@ def test_arrays_make_in_pieces_are_the_same_on_any_number_of_threads(
         np.testing.assert_array_equal(made, (2 * numbers).astype(np.float32))
 
 
-@pytest.mark.parametrize(("limit", "expected"), [("3", 3), ("1", 1), ("0", None), ("", None), ("many", None)])
-def test_the_environment_limits_the_threads(monkeypatch: pytest.MonkeyPatch, limit: str, expected: int | None) -> None:
-    monkeypatch.setenv(threads.VARIABLE, limit)
+def test_the_environment_limits_the_threads(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
+    """A task of Spark has one: the other cores have tasks of their own."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3, 4}, raising=False)
-    assert threads.available() == (expected or 5)
-
-
-def test_a_task_of_spark_has_one_thread(spark: SparkSession) -> None:
-    """The other cores have tasks of their own."""
+    for limit, expected in (("3", 3), ("1", 1), ("0", 5), ("", 5), ("many", 5)):
+        monkeypatch.setenv(threads.VARIABLE, limit)
+        assert threads.available() == expected
     assert spark.sparkContext.parallelize([0], 1).map(lambda _: threads.available()).collect() == [1]
 
 

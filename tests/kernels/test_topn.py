@@ -29,14 +29,11 @@ class Ranking(NamedTuple):
         return topn.top_n(n, self.preference, self.confounder, self.intercept, pointer, col, cap=cap)
 
     def dense(self, n: int, cap: topn.Cap | None = None) -> list[dense.Recommendation]:
-        """The reference keeps gamma next to E[pi]; here it is in the product already."""
-        ones = np.ones(len(self.seen))
-        user, item = zip(self.preference, self.confounder, strict=True)
-        scores = dense.score_all(user[0], item[0], ones, user[1], item[1], self.intercept)
+        scores = dense.score_all(self.preference, self.confounder, self.intercept)
         return dense.recommend(scores, n, self.seen > 0, *(cap or ()))
 
 
-def ranking(seed: int, exact: bool, rank: int = 3, confounder_rank: int = 2) -> Ranking:
+def ranking(seed: int, exact: bool) -> Ranking:
     """``exact``: whole numbers, so that many scores are equal, and no sum is rounded."""
     rng = np.random.default_rng(seed)
     n_rows, n_cols = int(rng.integers(1, 8)), int(rng.integers(1, 12))
@@ -47,12 +44,8 @@ def ranking(seed: int, exact: bool, rank: int = 3, confounder_rank: int = 2) -> 
         return rng.standard_normal((rows, width))
 
     seen = rng.random((n_rows, n_cols)) < rng.random()
-    return Ranking(
-        (draw(n_rows, rank), draw(n_cols, rank)),
-        (draw(n_rows, confounder_rank), draw(n_cols, confounder_rank)),
-        float(rng.integers(-2, 3)),
-        seen,
-    )
+    preference, confounder = ((draw(n_rows, width), draw(n_cols, width)) for width in (3, 2))
+    return Ranking(preference, confounder, float(rng.integers(-2, 3)), seen)
 
 
 def assert_same_lists(actual: topn.Ranked, expected: list[dense.Recommendation], tolerance: float = 0.0) -> None:
@@ -89,8 +82,10 @@ def test_dial_orders_as_the_dense_reference_does(seed: int, weight: float, link:
     score, value = (table.T if transposed else table for table in (score, value))
     none = np.zeros(len(score) + 1, np.int64), np.zeros(0, np.int64)
     actual = topn.top_n(5, preference[sides], confounder[sides], 0.5, *none, form, dial=dial)
-    expected = dense.top_n(value, 5)
-    assert [actual.col[actual.row == row].tolist() for row in range(len(score))] == expected
+    expected = dense.recommend(dense.Scores(score, score, score), 5, value=value)
+    assert list(zip(actual.row.tolist(), actual.col.tolist(), strict=True)) == [
+        (e.user_idx, e.item_idx) for e in expected
+    ]
     np.testing.assert_allclose(actual.score, score[actual.row, actual.col], atol=1e-12)
     np.testing.assert_allclose(actual.value, value[actual.row, actual.col], atol=1e-12)
 
@@ -102,25 +97,25 @@ def test_scores_that_the_intercept_makes_equal_are_ordered_by_column(seed: int, 
     rows, cols = (rng.standard_normal((count, 3)).astype(dtype) for count in (2, 40))
     cols *= np.asarray(size, dtype)
     none = np.zeros((2, 0), dtype), np.zeros((40, 0), dtype)
-    pointer, seen = np.zeros(3, np.int64), np.zeros(0, np.int64)
-    actual = topn.top_n(5, (rows, cols), none, 3.5, pointer, seen)
+    actual = Ranking((rows, cols), none, 3.5, np.zeros((2, 40))).fast(5)
     for row in range(2):
         score = np.einsum("nk,nk->n", np.repeat(rows[[row]], 40, axis=0), cols) + 3.5
         assert actual.col[actual.row == row].tolist() == np.lexsort((np.arange(40), -score))[:5].tolist()
 
 
-def test_numbers_below_single_precision_lose_no_list() -> None:
-    """1.4 times its smallest number is rounded to once, two of 0.6 times to twice."""
+def without_confounder(rows: Array, cols: Array, seen: Array | None = None) -> Ranking:
+    shape, none = (len(rows), len(cols)), (np.zeros((len(rows), 0)), np.zeros((len(cols), 0)))
+    return Ranking((rows, cols), none, 0.0, np.zeros(shape) if seen is None else seen)
+
+
+def test_numbers_beyond_single_precision_lose_no_list() -> None:
+    """1.4 times its smallest number is rounded to once, two of 0.6 times to twice. Lengths may overflow."""
     smallest = float(np.finfo(np.float32).smallest_subnormal)
-    cols = smallest * np.array([[0.6, 0.6], [1.4, 0.0], [0.1, 0.1]])
-    problem = Ranking((np.ones((1, 2)), cols), (np.zeros((1, 0)), np.zeros((3, 0))), 0.0, np.zeros((1, 3)))
-    assert problem.fast(1).col.tolist() == [1]
-
-
-def test_lengths_that_overflow_lose_no_list() -> None:
+    small = without_confounder(np.ones((1, 2)), smallest * np.array([[0.6, 0.6], [1.4, 0.0], [0.1, 0.1]]))
+    assert small.fast(1).col.tolist() == [1]
     rows, cols = np.array([[0.0, 0.0], [1.0, 2.0]]), np.array([[1.0, 0.0], [1e200, 0.0], [0.0, 3.0]])
-    problem = Ranking((rows, cols), (np.zeros((2, 0)), np.zeros((3, 0))), 0.0, np.zeros((2, 3)))
-    assert_same_lists(problem.fast(2), problem.dense(2))
+    large = without_confounder(rows, cols)
+    assert_same_lists(large.fast(2), large.dense(2))
 
 
 @given(SEEDS, st.sampled_from([1e-300, 1e-160, 1e-40, 1e-20, 1.0, 1e20, 1e35, 1e140]))
@@ -130,8 +125,7 @@ def test_single_precision_hides_nothing(seed: int, size: float) -> None:
     rows, cols = rng.standard_normal((3, 4)), np.tile(rng.standard_normal(4), (41, 1))
     cols[1:] *= 1.0 + 1e-12 * rng.permutation(40)[:, None]
     cols[0] *= -1e6
-    none = np.zeros((3, 0)), np.zeros((41, 0))
-    problem = Ranking((rows, size * cols), none, 0.0, np.zeros((3, 41)))
+    problem = without_confounder(rows, size * cols)
     assert_same_lists(problem.fast(5), problem.dense(5), 1e-9 * size)
 
 
@@ -140,7 +134,7 @@ def test_many_columns_are_looked_through_a_run_at_a_time() -> None:
     rng = np.random.default_rng(0)
     rows, cols = rng.integers(-1, 2, (20, 2)).astype(float), rng.integers(-1, 2, (700, 2)).astype(float)
     seen = rng.random((20, 700)) < np.linspace(0, 1, 20)[:, None]
-    problem = Ranking((rows, cols), (np.zeros((20, 0)), np.zeros((700, 0))), 0.5, seen)
+    problem = without_confounder(rows, cols, seen)
     for n in (30, 10**9):
         assert_same_lists(problem.fast(n), problem.dense(n))
 
@@ -164,8 +158,7 @@ def test_equal_columns_are_chosen_in_order_whatever_the_rounding_of_the_product(
     rank, n_cols = int(rng.integers(1, 30)), int(rng.integers(5, 150))
     rows = rng.standard_normal((int(rng.integers(1, 9)), rank))
     cols = np.tile(rng.standard_normal(rank), (n_cols, 1))
-    none = np.zeros((len(rows), 0)), np.zeros((n_cols, 0))
-    actual = topn.top_n(3, (rows, cols), none, 0.5, np.zeros(len(rows) + 1, np.int64), np.zeros(0, np.int64))
+    actual = without_confounder(rows, cols).fast(3)
     assert actual.col.reshape(-1, 3).tolist() == [[0, 1, 2]] * len(rows)
 
 
@@ -193,8 +186,6 @@ def test_a_wide_catalogue_of_one_large_group_is_gone_through_to_its_end() -> Non
     """The best 900 columns are of one group: the rest of each list lies below them."""
     scores = np.arange(1000.0, 0.0, -1.0)[:, None]
     groups = np.where(np.arange(1000) < 900, 7, -1)
-    nothing = np.zeros((3, 0)), np.zeros((1000, 0))
-    empty = np.zeros(4, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    ranked = topn.top_n(4, (np.ones((3, 1)), scores), nothing, 0.0, *empty, cap=topn.Cap(groups, 2))
+    ranked = without_confounder(np.ones((3, 1)), scores).fast(4, topn.Cap(groups, 2))
     assert ranked.col.reshape(3, 4).tolist() == [[0, 1, 900, 901]] * 3
     assert ranked.rank.reshape(3, 4).tolist() == [[1, 2, 3, 4]] * 3

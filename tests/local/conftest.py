@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.local.fits import Exposure, Ratings, fit_exposure
-from tests.models.world import NAMES, exposure
+from tests.models.data_sets import NAMES, exposure
 
 
 @pytest.fixture(scope="module")

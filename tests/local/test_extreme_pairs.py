@@ -57,22 +57,17 @@ def pairs_of(row: Mapping[str, Any]) -> set[frozenset[tuple[str, Any]]]:
 
 def covering(choices: Mapping[str, Sequence[Any]]) -> Iterator[Row]:
     """Rows that have every pair between them: each begins with a pair to come, and adds what most of them are with."""
-    left = {pair for a, b in itertools.combinations(choices, 2) for pair in crossed(choices, a, b)}
+    left = set[frozenset[tuple[str, Any]]]()
+    for a, b in itertools.combinations(choices, 2):
+        crossed = itertools.product([(a, x) for x in choices[a]], [(b, y) for y in choices[b]])
+        left |= {frozenset(pair) for pair in crossed}
     while left:
         row = dict(min(left, key=lambda pair: repr(sorted(pair, key=repr))))
         for name in [name for name in choices if name not in row]:
-            found = {value: len(left & pairs_with(row, name, value)) for value in choices[name]}
+            found = {value: len(left & pairs_of({**row, name: value})) for value in choices[name]}
             row[name] = max(found, key=found.__getitem__)
         left -= pairs_of(row)
         yield {name: row[name] for name in choices}
-
-
-def crossed(choices: Mapping[str, Sequence[Any]], a: str, b: str) -> Iterator[frozenset[tuple[str, Any]]]:
-    return (frozenset({(a, x), (b, y)}) for x in choices[a] for y in choices[b])
-
-
-def pairs_with(row: Row, name: str, value: Any) -> set[frozenset[tuple[str, Any]]]:
-    return {frozenset({(name, value), known}) for known in row.items()}
 
 
 @cache

@@ -88,14 +88,9 @@ def test_starts_next_to_nothing_recover(ratings: Ratings) -> None:
         assert_sound(found.elbo, True, found.users, found.items)
 
 
-# ---- with a confounder, in single precision
-
-TINY: dict[str, Any] = {"rank": 3, "maxIter": 8, "tol": 0.0}
-
-
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_shapes_too_small_for_single_precision_are_named(ratings: Ratings) -> None:
     """Geometric means of about e ** -100, whose products only double precision tells from 0."""
-    estimator = PoissonFactorization(precision="float32", **TINY, shapePrior=0.01, ratePrior=1e6)
+    estimator = PoissonFactorization(precision="float32", rank=3, maxIter=8, tol=0.0, shapePrior=0.01, ratePrior=1e6)
     with pytest.raises(FitError, match=r"\d+ of 30 user factors are NaN or infinite after an update"):
         fit_exposure(ratings, estimator)

@@ -128,11 +128,8 @@ def assert_only_the_first_passes(right: Found, wrong: Found) -> None:
 
 @pytest.mark.parametrize(
     ("planted", "settings"),
-    [
-        pytest.param(gaussian(0.5, 2.0), WEIGHTED, id="weighted"),
-        pytest.param(gaussian(0.5, 2.0), PROBABILISTIC, id="probabilistic"),
-        pytest.param(poisson(4.2), POISSON, id="poisson"),
-    ],
+    [(gaussian(0.5, 2.0), WEIGHTED), (gaussian(0.5, 2.0), PROBABILISTIC), (poisson(4.2), POISSON)],
+    ids=["weighted", "probabilistic", "poisson"],
 )
 def test_what_was_planted_is_found_with_a_gamma_for_each_user(planted: Planted, settings: dict[str, Any]) -> None:
     """Users count by how much their ratings can tell of gamma: with a_hat near 0 they tell nothing."""
@@ -145,10 +142,8 @@ def test_what_was_planted_is_found_with_a_gamma_for_each_user(planted: Planted, 
 
 @pytest.mark.parametrize(
     ("planted", "settings"),
-    [
-        pytest.param(gaussian(1.5, 0.0), PROBABILISTIC, id="probabilistic"),
-        pytest.param(poisson(0.0), POISSON, id="poisson"),
-    ],
+    [(gaussian(1.5, 0.0), PROBABILISTIC), (poisson(0.0), POISSON)],
+    ids=["probabilistic", "poisson"],
 )
 def test_what_was_planted_is_found_with_one_gamma_for_all(planted: Planted, settings: dict[str, Any]) -> None:
     """To four standard errors of a regression on a_hat, which is 1.2 % of gamma and 3.8 % (Poisson)."""

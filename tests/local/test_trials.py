@@ -36,6 +36,8 @@ def test_parts_are_the_frames(frames: dict[str, DataFrame], parts: Parts) -> Non
         users, items = parts.user_ids.take(pairs["user"]).to_pylist(), parts.item_ids.take(pairs["item"]).to_pylist()
         assert dict(zip(zip(users, items, strict=True), pairs["rating"], strict=True)) == expected
     assert parts.item_ids.to_pylist() == sorted(parts.item_ids.to_pylist())
+    with pytest.raises(ConfigError, match="more than 10 ratings are too many for a task"):
+        gather(frames, most=10)
 
 
 def test_trials_are_fits_and_share_their_exposure_models(spark: SparkSession, parts: Parts) -> None:
@@ -54,8 +56,8 @@ def test_trials_are_fits_and_share_their_exposure_models(spark: SparkSession, pa
 
 
 def test_a_fit_that_fails_is_returned_in_its_place_and_ends_no_other(spark: SparkSession, parts: Parts) -> None:
+    """More factors than a user has ratings, and nothing that holds them; an exposure model fails all that need it."""
     outcome = {"outcome": "weighted", "rank": 2, "maxIter": 2}
-    # More factors than a user has ratings, and nothing that holds them.
     unheld = dict.fromkeys(("regParam", "confounderReg", "unobservedWeight"), 0.0)
     hopeless = {**outcome, **unheld, "outcome": "probabilistic", "rank": 50}
     trials = [Trial(hopeless, EXPOSURE), Trial(outcome, EXPOSURE), Trial({**outcome, "regParam": 1e12}, EXPOSURE)]
@@ -66,17 +68,10 @@ def test_a_fit_that_fails_is_returned_in_its_place_and_ends_no_other(spark: Spar
     assert (second.vanished, third.vanished) == (False, True)
     with pytest.raises(FitError):
         list(Bench(spark, {"": parts}).run(trials))
-
-
-def test_an_exposure_model_that_fails_fails_all_that_need_it(spark: SparkSession, parts: Parts) -> None:
-    outcome = {"outcome": "weighted", "rank": 2, "maxIter": 2}
-    bench = Bench(spark, {"": parts})
-    needing, free = Trial(outcome, EXPOSURE), Trial({**outcome, "adjustment": "none"}, None)
-    bench.failures[needing.stage_one] = FitError("no exposure model")
-    found = list(bench.attempt([needing, free, needing]))
-    assert [str(f) if isinstance(f, FitError) else "fitted" for f in found] == [
-        "no exposure model", "fitted", "no exposure model"
-    ]  # fmt: skip
+    bench, free = Bench(spark, {"": parts}), Trial({**outcome, "adjustment": "none"}, None)
+    bench.failures[trials[1].stage_one] = FitError("no exposure model")
+    found = list(bench.attempt([trials[1], free, trials[1]]))
+    assert [str(f) if isinstance(f, FitError) else "" for f in found] == ["no exposure model", "", "no exposure model"]
 
 
 def test_placebos_keep_the_size_of_the_confounder_and_nothing_else(parts: Parts) -> None:
@@ -101,8 +96,3 @@ def test_users_and_items_without_training_are_no_test(parts: Parts) -> None:
     kept = (validation["user"] < 9) & np.isin(validation["item"], seen["item"])
     assert 0 < kept.sum() < len(kept)
     np.testing.assert_array_equal(known["rating"], validation["rating"][kept])
-
-
-def test_too_much_for_one_task_is_refused(frames: dict[str, DataFrame]) -> None:
-    with pytest.raises(ConfigError, match="more than 10 ratings are too many for a task"):
-        gather(frames, most=10)

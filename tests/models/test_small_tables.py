@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMFModel
-from tests.models.world import NAMES, exposure, outcome
+from tests.models.data_sets import NAMES, exposure, outcome
 
 # One task for each of 200 partitions of a single table would be more than any of these takes.
 FEW = 150
@@ -38,21 +38,15 @@ def model(ratings: DataFrame) -> Iterator[DeconfoundedMFModel]:
     fitted.release()
 
 
-def test_its_tables_have_few_partitions(model: DeconfoundedMFModel) -> None:
+def test_a_small_model_has_few_partitions_files_and_tasks(
+    plain: SparkSession, model: DeconfoundedMFModel, ratings: DataFrame, tmp_path: Path
+) -> None:
     assert model.exposureModel is not None
     tables = (*model.tables(), model.exposureModel.userFactors, model.exposureModel.itemFactors)
     assert max(table.rdd.getNumPartitions() for table in tables) < 5
-
-
-def test_it_is_saved_as_few_files(plain: SparkSession, model: DeconfoundedMFModel, tmp_path: Path) -> None:
-    path = str(tmp_path / "model")
-    assert tasks_of(plain, lambda: model.write().save(path)) < FEW
-    assert len(list(tmp_path.rglob("*.parquet"))) < 20
-
-
-def test_what_it_answers_takes_few_tasks(plain: SparkSession, model: DeconfoundedMFModel, ratings: DataFrame) -> None:
     pairs = ratings.limit(5).cache()
     answers: dict[str, Callable[[], object]] = {
+        "save": lambda: model.write().save(str(tmp_path / "model")),
         "transform": model.transform(pairs).collect,
         "recommend": model.recommendForAllUsers(3, seen=ratings).collect,
         "fold in": lambda: model.foldInUsers(ratings).unpersist(),
@@ -61,3 +55,4 @@ def test_what_it_answers_takes_few_tasks(plain: SparkSession, model: Deconfounde
     tasks = {name: tasks_of(plain, answer) for name, answer in answers.items()}
     pairs.unpersist()
     assert {name: n for name, n in tasks.items() if n >= FEW} == {}
+    assert len(list(tmp_path.rglob("*.parquet"))) < 20

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dcrec_spark.errors import ConflictError, DataError, DcrecError
+from dcrec_spark.publish.current import run_id_in
 from dcrec_spark.publish.manifest import check_manifest, fingerprint
 from dcrec_spark.publish.object_store import ObjectStoreSink
 from dcrec_spark.publish.parquet import StagedRun
@@ -28,7 +29,7 @@ def sink(files: MemoryObjects) -> ObjectStoreSink:
 def stage(sink: ObjectStoreSink, run_id: str) -> StagedRun:
     """What ``stage`` leaves, without Spark."""
     files, path = sink.files, f"{ROOT}/run_id={run_id}"
-    version, base = sink._now()
+    version, base = files.version(f"{ROOT}/CURRENT"), run_id_in(files, ROOT)
     files.write(f"{path}/_begun", b"")
     files.write(f"{path}/lists/part-0.parquet", run_id.encode())
     return StagedRun(

@@ -27,8 +27,8 @@ def test_columns_of_the_contract() -> None:
         "mean_low:double,mean_high:double,odds:double,model_version:string,run_id:string,run_date:date>"
     )
     assert schemas.user_factors(LongType()).simpleString() == (
-        "struct<id:bigint,features:array<double>,bias:double,gamma:double,exposure_shape:array<double>,"
-        "exposure_rate:array<double>,model_version:string,run_id:string,run_date:date>"
+        "struct<id:bigint,features:array<double>,bias:double,slopes:array<double>,covariates:array<double>,"
+        "gamma:double,exposure_shape:array<double>,exposure_rate:array<double>,model_version:string,run_id:string,run_date:date>"
     )
     assert "gamma" not in schemas.item_factors(LongType()).fieldNames()
     assert schemas.METRICS.fieldNames() == ["run_id", "model", "split", "metric", "value", "ci_low", "ci_high", "n"]

@@ -75,15 +75,16 @@ class Shelf(Warehouse):
 
     def write(self, staged: StagedTables, table: str, rows: Any) -> str:
         self._note("write")
-        self.rows[staged.token] = rows
-        return staged.token
+        place = f"{table} {staged.token}"
+        self.rows[place] = rows
+        return place
 
     def read(self, staged: StagedTables, table: str, schema: Any) -> Any:
-        return self.rows[staged.token]
+        return self.rows[staged.places[table]]
 
     def show(self, staged: StagedTables, table: str) -> str:
         self._note("show")
-        self.labels[table] = staged.token
+        self.labels[table] = staged.places[table]
         return f"{self.kind}/{table}"
 
     def put_back(self, table: str, place: str | None) -> None:
@@ -97,8 +98,8 @@ class Shelf(Warehouse):
 
     def drop(self, staged: StagedTables, table: str) -> None:
         self._note("drop")
-        if self.labels.get(table) != staged.token:
-            self.rows.pop(staged.token, None)
+        if self.labels.get(table) != staged.places.get(table):
+            self.rows.pop(f"{table} {staged.token}", None)
 
     def runs(self) -> list[StoredRun]:
         return []
@@ -198,7 +199,7 @@ def test_a_place_found_different_afterwards_takes_all_back(sinks: Several) -> No
     def spoil(staged: StagedTables, record: object) -> str:
         where = Warehouse.commit(right, staged, {})
         assert isinstance(right, Shelf)
-        right.rows[staged.token] = Rows("spoilt", 1)
+        right.rows[staged.places["items"]] = Rows("spoilt", 1)
         return where
 
     right.commit = spoil  # type: ignore[method-assign]

@@ -1,14 +1,12 @@
-"""Slow, dense references of the kernels: every user-item pair written out, one loop per sum of the formulas.
+"""Dense references of the kernels: every user-item pair written out, for problems of a few dozen users.
 
-    poisson          stage 1: Poisson factorization of the exposures, and its evidence lower bound
-    poisson_outcome  stage 2 with Poisson ratings: preference, confounder and intercept share each rating
-    ridge            stage 2 with Gaussian ratings: the objective J and its exact coordinate updates
-    metrics          the metrics of a list and of an evaluation, user by user
-    predictive       the exposure predictive check: distribution and worth of held-out exposures
-    explain          what each of a user's ratings contributes to a preference
-    topn             scores of all pairs in two parts, and the best unseen items of each user
-
-They form U x I arrays and are meant for problems of a few dozen users. Names follow the package: exposure
-factors are ``user_exposure`` (pi), ``item_exposure`` (lambda); outcome factors ``user_preference`` (theta),
-``item_attribute`` (beta), ``confounder_weight`` (gamma) and ``intercept`` (beta_0).
+poisson       Poisson factorization: stage 1 of the exposures, stage 2 of ratings; the evidence lower bound
+ridge         stage 2 with Gaussian ratings: the objective J and its exact coordinate updates
+rows          sums over the pairs of each row, of blocks of some size
+metrics       the metrics of a list and of an evaluation, user by user
+predictive    the exposure predictive check: distribution and worth of held-out exposures
+exposure      a_hat of single pairs without their own exposure
+certainty     variances of predictions, sensitivity to hidden confounding
+explain       what each of a user's ratings contributes to a preference
+topn          scores of all pairs in two parts, and the best unseen items of each user
 """

@@ -9,52 +9,39 @@ from dataclasses import replace
 
 import numpy as np
 
-from . import poisson_outcome as outcome
-from . import ridge
+from . import poisson, ridge
 from .poisson import Array
+
+Parts = tuple[float, Array]  # baseline; contribution by item (I,), NaN where it is not rated
 
 
 def of_least_squares(
-    problem: ridge.Problem, factors: ridge.Factors, observed: Array, unrated: tuple[float, float], u: int, i: int
-) -> tuple[float, dict[int, float]]:
-    """Baseline, and contribution by rated item. unrated : weight and mask of a pair that is not rated.
+    problem: ridge.Problem, x: ridge.Unknowns, observed: Array, unrated: tuple[float, float], u: int, i: int
+) -> Parts:
+    """unrated : weight and mask of a pair that is not rated.
 
     A pair whose mask is 0 when unrated has another row of the design then, and is credited with its whole own term.
     """
-    matrix, right = ridge.user_system(problem, factors, u)
+    matrix, right = ridge.user_system(problem, x, u)
     sought = np.zeros(len(right))
-    sought[: factors.item_attribute.shape[1]] = factors.item_attribute[i]
+    sought[: x.beta.shape[1]] = x.beta[i]
     gain = np.linalg.solve(matrix, sought)
-    contributions = {}
+    contributions = np.full(observed.shape[1], np.nan)
     for j in np.flatnonzero(observed[u]):
-        credited = right - ridge.user_system(_without(problem, u, j, *unrated), factors, u)[1]
-        contributions[int(j)] = float(gain @ credited)
-    return float(gain @ right) - sum(contributions.values()), contributions
-
-
-def _without(problem: ridge.Problem, u: int, j: int, weight: float, mask: float) -> ridge.Problem:
-    ratings, weights = problem.ratings.copy(), problem.weights.copy()
-    ratings[u, j], weights[u, j] = 0.0, weight if mask else 0.0
-    return replace(problem, ratings=ratings, weights=weights)
+        ratings, weights = problem.ratings.copy(), problem.weights.copy()
+        ratings[u, j], weights[u, j] = 0.0, unrated[0] if unrated[1] else 0.0
+        without = replace(problem, ratings=ratings, weights=weights)
+        contributions[j] = gain @ (right - ridge.user_system(without, x, u)[1])
+    return float(gain @ right) - float(np.nansum(contributions)), contributions
 
 
 def of_poisson(
-    state: outcome.OutcomeState,
-    data: outcome.OutcomeData,
-    observed: Array,
-    u: int,
-    i: int,
-    priors: outcome.OutcomePriors,
-) -> tuple[float, dict[int, float]]:
+    state: poisson.State, data: poisson.Data, observed: Array, u: int, i: int, priors: poisson.Priors
+) -> Parts:
     """The same for posterior means: the hidden counts of each rating, as parts of the shapes above the prior."""
-    phi = outcome.outcome_responsibilities(state, data)[u]
-    baseline, contributions = 0.0, dict.fromkeys(map(int, np.flatnonzero(observed[u])), 0.0)
-    for k in range(state.user_shape.shape[1]):
-        worth = state.item_mean[i, k] / state.user_rate[u, k]
-        baseline += worth * priors.user_shape
-        hidden = {j: data.weights[u, j] * data.ratings[u, j] * phi[j, k] for j in contributions}
-        for j in contributions:
-            if hidden[j]:
-                share = hidden[j] / sum(hidden.values())
-                contributions[j] += worth * (state.user_shape[u, k] - priors.user_shape) * share
-    return float(baseline), contributions
+    hidden = poisson.hidden_counts(state, data)[u, :, :-2] * observed[u][:, None]
+    worth = state.item_mean[i] / state.user_rate[u]
+    above = worth * (state.user_shape[u] - priors.user_shape)
+    total = hidden.sum(axis=0)
+    shares = hidden / np.where(total > 0.0, total, 1.0)
+    return float(worth.sum() * priors.user_shape), np.where(observed[u], shares @ above, np.nan)

@@ -2,19 +2,7 @@
 
 A list is a sequence of test ratings, best first; None stands for an item without a test rating. ``missed`` are the
 user's test ratings that are not in the list. Where scores are equal, a metric is its mean over all orders of them, and
-what an entry moves is the difference that leaving it out makes; both are written out below. Worked by hand, relevant
-from 3 on, gain 2^rel - 1::
-
-    list [5, None, 2], missed [4]
-    DCG@2 = 31/log2(2) = 31;  DCG = 31 + 3/log2(4) = 32.5
-    ideal: gains 31, 15, 3;   DCG@2 = 31 + 15/log2(3) = 40.464;  DCG = 41.964
-    NDCG@2 = 0.7661;  NDCG = 0.7745
-    hits@2 = 1 of 2 relevant: Recall@2 = 1/2, Precision@2 = 1/2, AP@2 = (1/1)/2 = 1/2
-
-    list [2, 4, 3], nothing missed
-    hits@2 = 1 of 2: Recall@2 = 1/2, Precision@2 = 1/2, AP@2 = (1/2)/2 = 1/4
-    Recall@3 = 1, Precision@3 = 2/3, AP@3 = (1/2 + 2/3)/2 = 7/12
-    Recall@1 = 0/min(1, 2) = 0
+what an entry moves is the difference that leaving it out makes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -48,43 +36,29 @@ def ndcg(ranked: List, missed: Sequence[float], k: float, variant: Variant) -> f
     return dcg(found, k) / dcg(ideal, k) if dcg(ideal, k) > 0 else None
 
 
-def is_relevant(rating: float | None, variant: Variant) -> bool:
-    return rating is not None and rating >= variant.relevance
-
-
-def n_relevant(ranked: List, missed: Sequence[float], variant: Variant) -> int:
-    return sum(is_relevant(rating, variant) for rating in [*ranked, *missed])
+def hits(ranked: List, variant: Variant) -> int:
+    return sum(rating is not None and rating >= variant.relevance for rating in ranked)
 
 
 def recall(ranked: List, missed: Sequence[float], k: int, variant: Variant) -> float | None:
     """None for a user without a relevant item; so for the next two."""
-    relevant = n_relevant(ranked, missed, variant)
-    return sum(is_relevant(rating, variant) for rating in ranked[:k]) / min(k, relevant) if relevant else None
+    relevant = hits([*ranked, *missed], variant)
+    return hits(ranked[:k], variant) / min(k, relevant) if relevant else None
 
 
 def precision(ranked: List, missed: Sequence[float], k: int, variant: Variant) -> float | None:
-    if not n_relevant(ranked, missed, variant):
-        return None
-    return sum(is_relevant(rating, variant) for rating in ranked[:k]) / k
+    return hits(ranked[:k], variant) / k if hits([*ranked, *missed], variant) else None
 
 
 def average_precision(ranked: List, missed: Sequence[float], k: int, variant: Variant) -> float | None:
-    relevant = n_relevant(ranked, missed, variant)
+    relevant = hits([*ranked, *missed], variant)
     if not relevant:
         return None
-    total = 0.0
-    for place in range(1, min(k, len(ranked)) + 1):
-        if is_relevant(ranked[place - 1], variant):
-            total += sum(is_relevant(rating, variant) for rating in ranked[:place]) / place
-    return total / min(k, relevant)
+    places = [n for n in range(1, min(k, len(ranked)) + 1) if hits(ranked[n - 1 : n], variant)]
+    return sum(hits(ranked[:place], variant) / place for place in places) / min(k, relevant)
 
 
-AT_K: dict[str, "Metric"] = {
-    "ndcg": ndcg,
-    "recall": recall,
-    "precision": precision,
-    "map": average_precision,
-}
+AT_K: dict[str, "Metric"] = {"ndcg": ndcg, "recall": recall, "precision": precision, "map": average_precision}
 
 
 # A list with ties: groups of equal scores, the best first.

@@ -1,11 +1,15 @@
-"""Poisson factorization of the exposures, dense (Gopalan, Hofman, Blei 2015).
+"""Poisson factorization, dense, of exposures (Gopalan, Hofman, Blei 2015) and of ratings with a confounder.
 
-    pi_uk ~ Gamma(user_shape, user_rate)      lambda_ik ~ Gamma(item_shape, item_rate)      (shape, rate)
-    z_uik ~ Poisson(pi_uk lambda_ik)          a_ui = sum_k z_uik      over all U x I pairs, zeros too
+    y_ui ~ Poisson(theta_u . beta_i + gamma_u a_hat_ui + beta_0)      over all pairs, y = 0 where not observed,
+                                                                      each log likelihood times its pair's weight
 
-The variational family is q(pi_uk) and q(lambda_ik) Gamma, q(z_ui) Multinomial(a_ui, phi_ui).
+Every unknown has a Gamma prior, given by shape and rate. Exposures have neither gamma nor beta_0, and weights of 1.
+A count is the sum of K + 2 hidden Poisson counts: one per factor, one of the confounder, one of the intercept; phi_ui
+holds their shares in that order. Ratings that are no whole numbers (3.5) go into the same formulas, log y! being
+log Gamma(y + 1). The variational family is q Gamma for the unknowns, Multinomial(y_ui, phi_ui) for the hidden counts.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,57 +18,91 @@ from scipy import stats
 from scipy.special import digamma, gammaln, softmax
 
 Array = NDArray[np.float64]
+Side = tuple[Array, Array]  # shapes and rates
 
 
 @dataclass(frozen=True)
 class Priors:
-    """Shape and rate of the Gamma priors of both sides."""
+    """Shape and rate of the Gamma priors."""
 
     user_shape: float = 0.3
     user_rate: float = 0.3
     item_shape: float = 0.3
     item_rate: float = 0.3
+    confounder_shape: float = 1.0
+    confounder_rate: float = 1.0
+    intercept_shape: float = 0.3
+    intercept_rate: float = 0.3
+
+
+@dataclass(frozen=True)
+class Data:
+    """Counts or ratings (0 where there is none), weights of all pairs and a_hat (zeros: classical), each (U, I).
+
+    `confounder` is "user" (one gamma per user) or "global" (one gamma for all).
+    """
+
+    ratings: Array
+    weights: Array
+    a_hat: Array
+    confounder: str = "user"
+    fit_intercept: bool = True
+
+
+def exposures_of(counts: Array) -> Data:
+    return Data(counts, np.ones(counts.shape), np.zeros(counts.shape), "none", fit_intercept=False)
 
 
 @dataclass(frozen=True)
 class State:
-    """Shapes and rates of q: (U, L) for the users, (I, L) for the items."""
+    """Shapes and rates of q: theta (U, K), beta (I, K), gamma (U,) or (1,), beta_0 (1,)."""
 
     user_shape: Array
     user_rate: Array
     item_shape: Array
     item_rate: Array
+    confounder_shape: Array
+    confounder_rate: Array
+    intercept_shape: Array
+    intercept_rate: Array
+
+    @classmethod
+    def of(
+        cls, users: tuple[Array, Array], items: tuple[Array, Array], priors: Priors = Priors(), n: int = 1
+    ) -> "State":
+        """Shapes and rates of both sides; gamma (n,) and beta_0 at their priors."""
+        confounder = np.full(n, priors.confounder_shape), np.full(n, priors.confounder_rate)
+        intercept = np.array([priors.intercept_shape]), np.array([priors.intercept_rate])
+        return cls(*users, *items, *confounder, *intercept)
 
     @property
     def user_mean(self) -> Array:
-        """E[pi], (U, L)."""
         return self.user_shape / self.user_rate
 
     @property
     def item_mean(self) -> Array:
-        """E[lambda], (I, L)."""
         return self.item_shape / self.item_rate
+
+    @property
+    def confounder_mean(self) -> Array:
+        return self.confounder_shape / self.confounder_rate
+
+    @property
+    def intercept_mean(self) -> float:
+        return float(self.intercept_shape[0] / self.intercept_rate[0])
 
 
 def initial_state(
-    rng: np.random.Generator,
-    n_users: int,
-    n_items: int,
-    rank: int,
-    priors: Priors = Priors(),
-    noise: float = 0.1,
+    rng: np.random.Generator, data: Data, rank: int, priors: Priors = Priors(), noise: float = 0.1
 ) -> State:
-    """The priors, raised by a random part of up to `noise`: equal factors would stay equal for ever."""
-
-    def raised(value: float, rows: int) -> Array:
-        return value * (1.0 + noise * rng.random((rows, rank)))
-
-    return State(
-        raised(priors.user_shape, n_users),
-        raised(priors.user_rate, n_users),
-        raised(priors.item_shape, n_items),
-        raised(priors.item_rate, n_items),
-    )
+    """The priors, those of theta and beta raised by a random part of up to `noise`: equal factors would stay equal."""
+    raised = [
+        value * (1.0 + noise * rng.random((n, rank)))
+        for n, sides in zip(data.ratings.shape, ("user", "item"), strict=True)
+        for value in (getattr(priors, f"{sides}_shape"), getattr(priors, f"{sides}_rate"))
+    ]
+    n_gammas = len(data.ratings) if data.confounder == "user" else 1
+    return State.of((raised[0], raised[1]), (raised[2], raised[3]), priors, n_gammas)
 
 
 def expected_log(shape: Array, rate: Array) -> Array:
@@ -72,173 +110,159 @@ def expected_log(shape: Array, rate: Array) -> Array:
     return digamma(shape) - np.log(rate)
 
 
-def responsibilities(state: State) -> Array:
-    """Optimal phi, (U, I, L): exp(E log pi_uk + E log lambda_ik), scaled to sum to 1 over k."""
-    log_user = expected_log(state.user_shape, state.user_rate)
-    log_item = expected_log(state.item_shape, state.item_rate)
-    phi = np.empty((len(log_user), len(log_item), log_user.shape[1]))
-    for u in range(phi.shape[0]):
-        for i in range(phi.shape[1]):
-            phi[u, i] = softmax(log_user[u] + log_item[i])
+def component_means(state: State, data: Data) -> Array:
+    """Expected counts of the K + 2 components of all pairs, (U, I, K + 2); they sum to the expected rating."""
+    factors = state.user_mean[:, None, :] * state.item_mean[None, :, :]
+    confounder = state.confounder_mean[:, None] * data.a_hat
+    intercept = np.full_like(data.a_hat, state.intercept_mean if data.fit_intercept else 0.0)
+    return np.concatenate([factors, confounder[:, :, None], intercept[:, :, None]], axis=2)
+
+
+def component_logs(state: State, data: Data) -> Array:
+    """E[log] of the K + 2 component rates of all pairs, (U, I, K + 2); -inf for one that is switched off."""
+    factors = expected_log(state.user_shape, state.user_rate)[:, None, :]
+    factors = factors + expected_log(state.item_shape, state.item_rate)[None, :, :]
+    with np.errstate(divide="ignore"):
+        confounder = expected_log(state.confounder_shape, state.confounder_rate)[:, None] + np.log(data.a_hat)
+    of_intercept = expected_log(state.intercept_shape[0], state.intercept_rate[0]) if data.fit_intercept else -np.inf
+    intercept = np.full_like(data.a_hat, of_intercept)
+    return np.concatenate([factors, confounder[:, :, None], intercept[:, :, None]], axis=2)
+
+
+def responsibilities(state: State, data: Data) -> Array:
+    """Optimal phi, (U, I, K + 2)."""
+    phi: Array = softmax(component_logs(state, data), axis=2)
     return phi
 
 
-def cavi_users(state: State, exposures: Array, priors: Priors = Priors()) -> State:
-    """Refresh phi, then q(pi):  shape = prior + sum_i a_ui phi_uik,  rate = prior + sum_i E[lambda_ik]."""
-    phi = responsibilities(state)
-    shape, rate = np.empty_like(state.user_shape), np.empty_like(state.user_rate)
-    for u in range(shape.shape[0]):
-        for k in range(shape.shape[1]):
-            shape[u, k] = priors.user_shape
-            rate[u, k] = priors.user_rate
-            for i in range(exposures.shape[1]):
-                shape[u, k] += exposures[u, i] * phi[u, i, k]
-                rate[u, k] += state.item_mean[i, k]
-    return replace(state, user_shape=shape, user_rate=rate)
+def hidden_counts(state: State, data: Data) -> Array:
+    """Expected hidden counts of each component, by the pairs' weights, (U, I, K + 2)."""
+    counts: Array = (data.weights * data.ratings)[:, :, None] * responsibilities(state, data)
+    return counts
 
 
-def cavi_items(state: State, exposures: Array, priors: Priors = Priors()) -> State:
-    """Refresh phi, then q(lambda):  shape = prior + sum_u a_ui phi_uik,  rate = prior + sum_u E[pi_uk]."""
-    phi = responsibilities(state)
-    shape, rate = np.empty_like(state.item_shape), np.empty_like(state.item_rate)
-    for i in range(shape.shape[0]):
-        for k in range(shape.shape[1]):
-            shape[i, k] = priors.item_shape
-            rate[i, k] = priors.item_rate
-            for u in range(exposures.shape[0]):
-                shape[i, k] += exposures[u, i] * phi[u, i, k]
-                rate[i, k] += state.user_mean[u, k]
-    return replace(state, item_shape=shape, item_rate=rate)
+def predict(state: State, data: Data) -> Array:
+    """Expected rating of every pair, (U, I)."""
+    rating: Array = component_means(state, data).sum(axis=2)
+    return rating
 
 
-def cavi_sweep(state: State, exposures: Array, priors: Priors = Priors()) -> State:
-    """Users, then items against the fresh users."""
-    return cavi_items(cavi_users(state, exposures, priors), exposures, priors)
+def update_users(state: State, data: Data, priors: Priors = Priors()) -> State:
+    """Refresh phi, then q(theta), and with it q(gamma) where each user has one."""
+    hidden = hidden_counts(state, data)
+    shape = priors.user_shape + hidden[:, :, :-2].sum(axis=1)
+    state = replace(state, user_shape=shape, user_rate=priors.user_rate + data.weights @ state.item_mean)
+    return _update_confounder(state, data, priors, hidden, axis=1) if data.confounder == "user" else state
 
 
-def long_steps(before: State, after: State, length: float, priors: Priors = Priors()) -> State:
-    """Go ``length`` times as far as the step of one side did, on logarithms; row sums are those after the step."""
-    user_shape, item_shape = (
-        _long_step(old, new, prior, length)
-        for old, new, prior in (
-            (before.user_shape, after.user_shape, priors.user_shape),
-            (before.item_shape, after.item_shape, priors.item_shape),
-        )
-    )
-    return replace(after, user_shape=user_shape, item_shape=item_shape)
+def update_items(state: State, data: Data, priors: Priors = Priors()) -> State:
+    """Refresh phi, then q(beta)."""
+    shape = priors.item_shape + hidden_counts(state, data)[:, :, :-2].sum(axis=0)
+    return replace(state, item_shape=shape, item_rate=priors.item_rate + data.weights.T @ state.user_mean)
 
 
-def _long_step(before: Array, after: Array, prior: float, length: float) -> Array:
-    result = after.copy()
-    for row in range(len(after)):
-        if np.array_equal(before[row], after[row]) or length == 1.0:
-            continue  # the other side's step
-        share = [max(b * (a / b) ** length, prior) - prior for a, b in zip(after[row], before[row], strict=True)]
-        if sum(share) > 0:
-            for k in range(len(share)):
-                result[row, k] = prior + share[k] * sum(after[row] - prior) / sum(share)
-    return result
+def _update_confounder(state: State, data: Data, priors: Priors, hidden: Array, axis: int | None) -> State:
+    """q(gamma): shape = prior + sum w y phi_confounder,  rate = prior + sum w a_hat."""
+    shape = priors.confounder_shape + hidden[:, :, -2].sum(axis=axis)
+    rate = priors.confounder_rate + (data.weights * data.a_hat).sum(axis=axis)
+    return replace(state, confounder_shape=np.atleast_1d(shape), confounder_rate=np.atleast_1d(rate))
 
 
-def balanced(state: State, priors: Priors = Priors()) -> State:
-    """Each factor times c on the users' side and by 1 / c on the items', where prior and entropy terms are largest."""
-    user_rate, item_rate = state.user_rate.copy(), state.item_rate.copy()
-    for k in range(user_rate.shape[1]):
-        rows = len(user_rate) * priors.user_shape - len(item_rate) * priors.item_shape
-        users, items = state.user_mean[:, k].sum(), state.item_mean[:, k].sum()
-        # The slope by log c: rows - user_rate users c + item_rate items / c.
-        roots = np.roots([priors.user_rate * users, -rows, -priors.item_rate * items])
-        (scale,) = roots[roots > 0.0]
-        user_rate[:, k] /= scale
-        item_rate[:, k] *= scale
-    return replace(state, user_rate=user_rate, item_rate=item_rate)
+def update_shared(state: State, data: Data, priors: Priors = Priors()) -> State:
+    """The global gamma if there is one and the intercept if there is one, both from the same fresh phi."""
+    hidden = hidden_counts(state, data)
+    if data.confounder == "global":
+        state = _update_confounder(state, data, priors, hidden, axis=None)
+    if not data.fit_intercept:
+        return state
+    shape = np.array([priors.intercept_shape + hidden[:, :, -1].sum()])
+    return replace(state, intercept_shape=shape, intercept_rate=np.array([priors.intercept_rate + data.weights.sum()]))
 
 
-def accelerated(state: State, exposures: Array, sweeps: int, priors: Priors = Priors()) -> tuple[State, list[float]]:
-    """Sweeps of growing steps from balanced factors, and the ELBO after each; one that lowers it is repeated."""
-
-    def sweep(state: State, length: float) -> State:
-        state = balanced(state, priors)
-        state = long_steps(state, cavi_users(state, exposures, priors), length, priors)
-        return long_steps(state, cavi_items(state, exposures, priors), length, priors)
-
-    bounds: list[float] = []
-    length = 1.0
-    for _ in range(sweeps):
-        tried = sweep(state, length)
-        if bounds and elbo(tried, exposures, priors) <= bounds[-1]:
-            length = 1.0
-            tried = sweep(state, length)
-        state, length = tried, min(1.1 * length, 1.9)
-        bounds.append(elbo(state, exposures, priors))
-    return state, bounds
+def sweep(state: State, data: Data, priors: Priors = Priors()) -> State:
+    """Users, items, then what all pairs share."""
+    return update_shared(update_items(update_users(state, data, priors), data, priors), data, priors)
 
 
-def converged_users(state: State, exposures: Array, priors: Priors = Priors(), updates: int = 200) -> State:
-    """The users where these items hold them: equal shares of each user's count to start from, then step by step."""
-    rank = state.user_shape.shape[1]
-    shape = priors.user_shape + np.tile(exposures.sum(axis=1, keepdims=True) / rank, (1, rank))
-    rate = priors.user_rate + np.tile(state.item_mean.sum(axis=0), (len(shape), 1))
-    state = replace(state, user_shape=shape, user_rate=rate)
+def converged_users(state: State, data: Data, priors: Priors = Priors(), updates: int = 2000) -> State:
+    """The users where all else holds them: equal shares of each user's ratings to start from, then step by step."""
+    rank, per_user = state.user_shape.shape[1], data.confounder == "user" and bool(data.a_hat.any())
+    share = (data.weights * data.ratings).sum(axis=1) / (rank + per_user)
+    shape = priors.user_shape + np.tile(share[:, None], (1, rank))
+    state = replace(state, user_shape=shape, user_rate=priors.user_rate + data.weights @ state.item_mean)
+    if per_user:
+        gamma_rate = priors.confounder_rate + (data.weights * data.a_hat).sum(axis=1)
+        state = replace(state, confounder_shape=priors.confounder_shape + share, confounder_rate=gamma_rate)
     for _ in range(updates):
-        state = cavi_users(state, exposures, priors)
+        state = update_users(state, data, priors)
     return state
-
-
-def a_hat(state: State) -> Array:
-    """The substitute confounder of every pair, (U, I): E[pi_u] . E[lambda_i]."""
-    table = np.zeros((state.user_mean.shape[0], state.item_mean.shape[0]))
-    for u in range(table.shape[0]):
-        for i in range(table.shape[1]):
-            for k in range(state.user_mean.shape[1]):
-                table[u, i] += state.user_mean[u, k] * state.item_mean[i, k]
-    return table
-
-
-def elbo(state: State, exposures: Array, priors: Priors = Priors(), phi: Array | None = None) -> float:
-    """E_q[log p(a, z, pi, lambda)] + H[q], term by term; `phi` is the optimal one unless given."""
-    phi = responsibilities(state) if phi is None else phi
-    return (
-        gamma_terms(state.user_shape, state.user_rate, priors.user_shape, priors.user_rate)
-        + gamma_terms(state.item_shape, state.item_rate, priors.item_shape, priors.item_rate)
-        + _allocation_terms(state, exposures, phi)
-    )
 
 
 def gamma_terms(shape: Array, rate: Array, prior_shape: float, prior_rate: float) -> float:
     """Sum of E_q[log Gamma(x; prior_shape, prior_rate)] + H[q] over all x with q(x) = Gamma(shape, rate)."""
+    each = prior_shape * np.log(prior_rate) - gammaln(prior_shape)
+    each = each + (prior_shape - 1.0) * expected_log(shape, rate) - prior_rate * shape / rate
+    return float(np.sum(each + stats.gamma(shape, scale=1.0 / rate).entropy()))
+
+
+def elbo(state: State, data: Data, priors: Priors = Priors(), phi: Array | None = None) -> float:
+    """E_q[log p] + H[q], pairs by their weights; `phi` is the optimal one unless given."""
+    phi = responsibilities(state, data) if phi is None else phi
     total = 0.0
-    for s, r in zip(np.ravel(shape), np.ravel(rate), strict=True):
-        expected_log_x = digamma(s) - np.log(r)
-        total += prior_shape * np.log(prior_rate) - gammaln(prior_shape)
-        total += (prior_shape - 1.0) * expected_log_x - prior_rate * s / r
-        total += float(stats.gamma(s, scale=1.0 / r).entropy())
-    return float(total)
+    for name in ("user", "item", "confounder", *["intercept"] * data.fit_intercept):
+        posterior, prior = ([getattr(of, f"{name}_{part}") for part in ("shape", "rate")] for of in (state, priors))
+        total += gamma_terms(*posterior, *prior)
+    likelihood = -gammaln(data.ratings + 1.0) - component_means(state, data).sum(axis=2)
+    used = (phi > 0.0) & (data.ratings > 0.0)[:, :, None]
+    each = np.zeros_like(phi)
+    each[used] = phi[used] * (component_logs(state, data)[used] - np.log(phi[used]))
+    likelihood += data.ratings * each.sum(axis=2)  # log-joint and entropy of the hidden counts
+    return float(total + (data.weights * likelihood).sum())
 
 
-def allocation_terms(count: float, rate_logs: Array, rate_means: Array, phi: Array) -> float:
-    """E[log p(z | rates)] + H[q(z)] of one pair whose `count` is shared among components by `phi`.
-
-    E[log p(z)] = sum_k ( count phi_k E[log rate_k] - E[rate_k] - E[log z_k!] )
-    H[q(z)]     = -log count! - sum_k ( count phi_k log phi_k - E[log z_k!] )
-
-    E[log z_k!] is in both with opposite signs, so neither is computed.
-    """
-    log_joint = entropy = 0.0
-    for k in range(len(phi)):
-        log_joint -= rate_means[k]
-        if count > 0.0 and phi[k] > 0.0:
-            log_joint += count * phi[k] * rate_logs[k]
-            entropy -= count * phi[k] * np.log(phi[k])
-    return float(log_joint + entropy - gammaln(count + 1.0))
+# Acceleration
 
 
-def _allocation_terms(state: State, exposures: Array, phi: Array) -> float:
-    log_user = expected_log(state.user_shape, state.user_rate)
-    log_item = expected_log(state.item_shape, state.item_rate)
-    total = 0.0
-    for u in range(exposures.shape[0]):
-        for i in range(exposures.shape[1]):
-            means = state.user_mean[u] * state.item_mean[i]
-            total += allocation_terms(exposures[u, i], log_user[u] + log_item[i], means, phi[u, i])
-    return total
+def long_step(before: Array, after: Array, prior: float, length: float) -> Array:
+    """Go ``length`` times as far as a step did, on logarithms; row sums are those after the step."""
+    share = np.maximum(before * (after / before) ** length, prior) - prior
+    total = share.sum(axis=1, keepdims=True)
+    scaled = share * (after - prior).sum(axis=1, keepdims=True) / np.where(total > 0.0, total, 1.0)
+    return np.where(total > 0.0, prior + scaled, after)
+
+
+def balanced(state: State, priors: Priors = Priors()) -> State:
+    """Each factor times c on the users' side and by 1 / c on the items', where prior and entropy terms are largest."""
+    scale = np.array(list(_scales(state, priors)))
+    return replace(state, user_rate=state.user_rate / scale, item_rate=state.item_rate * scale)
+
+
+def _scales(state: State, priors: Priors) -> Iterator[float]:
+    """The slope by log c is 0: rows - user_rate users c + item_rate items / c."""
+    rows = len(state.user_shape) * priors.user_shape - len(state.item_shape) * priors.item_shape
+    for users, items in zip(state.user_mean.sum(axis=0), state.item_mean.sum(axis=0), strict=True):
+        roots = np.roots([priors.user_rate * users, -rows, -priors.item_rate * items])
+        yield float(roots[roots > 0.0][0])
+
+
+def accelerated(state: State, data: Data, sweeps: int, priors: Priors = Priors()) -> tuple[State, list[float]]:
+    """Sweeps of growing steps from balanced factors, and the ELBO after each; one that lowers it is repeated."""
+
+    def long_sweep(state: State, length: float) -> State:
+        state = balanced(state, priors)
+        after = update_users(state, data, priors)
+        shape = long_step(state.user_shape, after.user_shape, priors.user_shape, length)
+        state = replace(after, user_shape=shape)
+        after = update_items(state, data, priors)
+        return replace(after, item_shape=long_step(state.item_shape, after.item_shape, priors.item_shape, length))
+
+    bounds: list[float] = []
+    length = 1.0
+    for _ in range(sweeps):
+        tried = long_sweep(state, length)
+        if bounds and elbo(tried, data, priors) <= bounds[-1]:
+            length = 1.0
+            tried = long_sweep(state, length)
+        state, length = tried, min(1.1 * length, 1.9)
+        bounds.append(elbo(state, data, priors))
+    return state, bounds

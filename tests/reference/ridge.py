@@ -1,14 +1,18 @@
-"""Gaussian models of the ratings, dense: probabilistic and weighted matrix factorization.
+"""Gaussian models of the ratings, dense: every pair is a row of its user's and of its item's regression.
 
-    J = sum_{all u,i} w_ui (y_ui - m_ui - gamma_u a_hat_ui - beta_0)^2
-        + user_reg |Theta|^2 + item_reg |B|^2 + confounder_reg |gamma|^2 + intercept_reg beta_0^2
+    J = sum_{all u,i} w_ui (y_ui - z_ui m_ui - gamma_u h_ui - beta_0)^2
+        + sum_u (n_u user_reg |theta_u|^2 + user_bias_reg b_u^2) + sum_i (n_i item_reg |beta_i|^2 + item_bias_reg c_i^2)
+        + confounder_reg (sum_u |kappa_u|^2 + sum_i |rho_i|^2)
+        + confounder_reg sum_u (gamma_u - gamma)^2 + common_reg gamma^2 + intercept_reg beta_0^2
 
-    model            m_ui rated      m_ui not rated    w_ui rated       w_ui not rated
-    probabilistic    theta . beta    0                 1                0 classical, 1 deconfounded
-    weighted         theta . beta    theta . beta      1 + alpha y      1
+m_ui = theta_u . beta_i + kappa_u . q_i + rho_i . p_u + b_u + c_i, with covariates p of users and q of items. common_reg
+is confounder_reg where gamma is the users' only one, and 0 where theirs depart from it.
 
-The classical models have gamma = 0. Inverse propensities multiply w on the rated pairs. Every block of
-coordinates is solved by one generic ridge regression, whose rows are all pairs that the block touches.
+    model            z rated    z not rated    w rated        w not rated
+    probabilistic    1          0              1              0 classical, 1 deconfounded
+    weighted         1          1              1 + alpha y    1
+
+Inverse propensities multiply w on the rated pairs.
 """
 
 from dataclasses import dataclass, replace
@@ -17,177 +21,178 @@ import numpy as np
 
 from .poisson import Array
 
-ALPHA = 40.0
+System = tuple[Array, Array]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Everything J needs besides the factors. The matrices are (U, I).
+    """Everything J needs besides the unknowns; the matrices are (U, I).
 
-    ratings    y, zero where not rated (a rated pair may hold a zero as well)
-    weights    w of every pair, rated or not
-    mask       1 where m_ui = theta . beta, 0 where m_ui = 0
-    a_hat      substitute confounder; zeros in a classical model
-    confounder "none" (gamma fixed at 0), "user" (one gamma per user) or "global" (one gamma for all)
+    mask : z, where the preference acts. h : the confounder of each pair, whatever it was made from.
+    weight_of : "none", "user" (gamma = 0), "global" (no departures), "pooled" (both).
+    user_count, item_count : what the regularisers of each row's factors are multiplied with.
+    p, q : (U, P) and (I, Q), covariates of the users and of the items, both or none.
     """
 
     ratings: Array
     weights: Array
     mask: Array
-    a_hat: Array
-    confounder: str
+    h: Array
+    weight_of: str
+    user_count: Array
+    item_count: Array
+    biases: bool = True
     user_reg: float = 1.0
     item_reg: float = 1.0
     confounder_reg: float = 1.0
     intercept_reg: float = 1.0
+    user_bias_reg: float = 1.0
+    item_bias_reg: float = 1.0
     fit_intercept: bool = True
+    p: Array | None = None
+    q: Array | None = None
+
+    @property
+    def covariates(self) -> tuple[Array, Array]:
+        """p (U, P) and q (I, Q)."""
+        none = [np.empty((n, 0)) for n in self.ratings.shape]
+        return (none[0] if self.p is None else self.p), (none[1] if self.q is None else self.q)
+
+    @property
+    def own(self) -> bool:
+        """Whether each user has a weight of the confounder."""
+        return self.weight_of in ("user", "pooled")
+
+    @property
+    def common(self) -> bool:
+        """Whether there is one for all."""
+        return self.weight_of in ("global", "pooled")
+
+    @property
+    def common_reg(self) -> float:
+        return self.confounder_reg if self.weight_of == "global" else 0.0
 
 
 @dataclass(frozen=True)
-class Factors:
-    """Theta (U, K), B (I, K), gamma (U,) (all equal when global), beta_0."""
+class Unknowns:
+    """theta (U, K), b (U,), gamma_u (U,), beta (I, K), c (I,), beta_0, gamma, kappa (U, Q), rho (I, P)."""
 
-    user_preference: Array
-    item_attribute: Array
-    confounder_weight: Array
+    theta: Array
+    user_bias: Array
+    weight: Array
+    beta: Array
+    item_bias: Array
     intercept: float
+    gamma: float
+    kappa: Array
+    rho: Array
 
 
-def make_problem(
-    outcome: str,
-    confounder: str,
-    ratings: Array,
-    observed: Array,
-    a_hat: Array | None = None,
-    unobserved_weight: float | None = None,
-    inverse_propensity: Array | None = None,
-    alpha: float = ALPHA,
-    **settings: float,
-) -> Problem:
-    """The table above, pair by pair; `outcome` is "probabilistic" or "weighted", `observed` is boolean."""
-    if unobserved_weight is None:
-        unobserved_weight = 0.0 if outcome == "probabilistic" and confounder == "none" else 1.0
-    weights, mask, targets = np.zeros(ratings.shape), np.zeros(ratings.shape), np.zeros(ratings.shape)
-    for u in range(ratings.shape[0]):
-        for i in range(ratings.shape[1]):
-            if observed[u, i]:
-                mask[u, i] = 1.0
-                targets[u, i] = ratings[u, i]
-                weights[u, i] = 1.0 if outcome == "probabilistic" else 1.0 + alpha * ratings[u, i]
-                weights[u, i] *= 1.0 if inverse_propensity is None else inverse_propensity[u, i]
-            else:
-                mask[u, i] = 0.0 if outcome == "probabilistic" else 1.0
-                weights[u, i] = unobserved_weight
-    confounding = np.zeros(ratings.shape) if a_hat is None or confounder == "none" else a_hat
-    return Problem(targets, weights, mask, confounding, confounder, **settings)
+def start(problem: Problem, beta: Array, intercept: float) -> Unknowns:
+    """Items at ``beta``, all else at zero."""
+    n_users, n_items = problem.ratings.shape
+    theta, nothing = np.zeros((n_users, beta.shape[1])), np.zeros(n_users)
+    p, q = problem.covariates
+    slopes = np.zeros((n_users, q.shape[1])), np.zeros((n_items, p.shape[1]))
+    return Unknowns(theta, nothing, nothing, beta, np.zeros(n_items), intercept, 0.0, *slopes)
 
 
-def predict(problem: Problem, factors: Factors) -> Array:
-    """Potential outcome of every pair, (U, I): theta . beta + gamma a_hat + beta_0, whether rated or not."""
-    preference = factors.user_preference @ factors.item_attribute.T
-    return preference + factors.confounder_weight[:, None] * problem.a_hat + factors.intercept
+def preference(problem: Problem, x: Unknowns) -> Array:
+    """m of every pair."""
+    p, q = problem.covariates
+    return x.theta @ x.beta.T + x.kappa @ q.T + p @ x.rho.T + x.user_bias[:, None] + x.item_bias
 
 
-def objective(problem: Problem, factors: Factors) -> float:
-    """J by a double loop."""
-    total = 0.0
-    for u in range(problem.ratings.shape[0]):
-        for i in range(problem.ratings.shape[1]):
-            preference = problem.mask[u, i] * (factors.user_preference[u] @ factors.item_attribute[i])
-            confounding = factors.confounder_weight[u] * problem.a_hat[u, i]
-            residual = problem.ratings[u, i] - preference - confounding - factors.intercept
-            total += problem.weights[u, i] * residual**2
-    return float(total + penalty(problem, factors))
+def predict(problem: Problem, x: Unknowns, h: Array) -> Array:
+    """Potential outcome of every pair."""
+    return preference(problem, x) + x.weight[:, None] * h + x.intercept
 
 
-def penalty(problem: Problem, factors: Factors) -> float:
-    """The regularisers of J. A global gamma is one parameter and is charged once, not once per user."""
-    gammas = factors.confounder_weight[:1] if problem.confounder == "global" else factors.confounder_weight
-    return float(
-        problem.user_reg * np.sum(factors.user_preference**2)
-        + problem.item_reg * np.sum(factors.item_attribute**2)
-        + problem.confounder_reg * np.sum(gammas**2)
-        + problem.intercept_reg * factors.intercept**2
+def objective(problem: Problem, x: Unknowns) -> float:
+    """J, pair by pair."""
+    residual = problem.ratings - problem.mask * preference(problem, x) - x.weight[:, None] * problem.h - x.intercept
+    total = np.sum(problem.weights * residual**2)
+    total += problem.user_reg * problem.user_count @ np.sum(x.theta**2, axis=1)
+    total += problem.item_reg * problem.item_count @ np.sum(x.beta**2, axis=1)
+    total += problem.confounder_reg * (np.sum(x.kappa**2) + np.sum(x.rho**2))
+    total += problem.user_bias_reg * np.sum(x.user_bias**2) + problem.item_bias_reg * np.sum(x.item_bias**2)
+    total += problem.intercept_reg * x.intercept**2 + problem.common_reg * x.gamma**2
+    return float(total + problem.confounder_reg * np.sum((x.weight - x.gamma) ** 2) * problem.own)
+
+
+def normal_equations(design: Array, target: Array, weight: Array, regs: Array) -> System:
+    """A and b of min_x sum_n weight_n (target_n - design_n . x)^2 + sum_j regs_j x_j^2."""
+    weighted = design.T * weight
+    return weighted @ design + np.diag(regs), weighted @ target
+
+
+def user_design(problem: Problem, x: Unknowns, z: Array, h: Array) -> Array:
+    """What [theta_u, kappa_u, b_u, gamma_u - gamma] is multiplied with in each pair of a user; z, h : (I,)."""
+    return np.hstack(
+        [
+            z[:, None] * x.beta,
+            z[:, None] * problem.covariates[1],
+            *[z[:, None]] * problem.biases,
+            *[h[:, None]] * problem.own,
+        ]
     )
 
 
-def normal_equations(design: Array, target: Array, weight: Array, regs: Array) -> tuple[Array, Array]:
-    """A and b of min_x sum_n weight_n (target_n - design_n . x)^2 + sum_j regs_j x_j^2, row by row."""
-    left, right = np.diag(np.asarray(regs, dtype=float)), np.zeros(design.shape[1])
-    for row, y, w in zip(design, target, weight, strict=True):
-        left += w * np.outer(row, row)
-        right += w * y * row
-    return left, right
+def item_design(problem: Problem, x: Unknowns, z: Array) -> Array:
+    """What [beta_i, rho_i, c_i] is multiplied with in each pair of an item; z : (U,)."""
+    return np.hstack([z[:, None] * x.theta, z[:, None] * problem.covariates[0], *[z[:, None]] * problem.biases])
 
 
-def user_system(problem: Problem, factors: Factors, u: int) -> tuple[Array, Array]:
-    """A and b of [theta_u ; gamma_u], or of theta_u alone if gamma is not the user's; rows: all items."""
-    design = problem.mask[u][:, None] * factors.item_attribute
-    target = problem.ratings[u] - factors.intercept
-    regs = [problem.user_reg] * design.shape[1]
-    if problem.confounder == "user":
-        design = np.column_stack([design, problem.a_hat[u]])
-        regs.append(problem.confounder_reg)
-    else:
-        target = target - factors.confounder_weight[u] * problem.a_hat[u]
-    return normal_equations(design, target, problem.weights[u], np.array(regs))
+def user_system(problem: Problem, x: Unknowns, u: int) -> System:
+    z, h = problem.mask[u], problem.h[u]
+    known = z * (x.item_bias + x.rho @ problem.covariates[0][u])
+    target = problem.ratings[u] - known - x.intercept - x.gamma * h
+    regs = [problem.user_count[u] * problem.user_reg] * x.theta.shape[1]
+    regs += [problem.confounder_reg] * x.kappa.shape[1] + [problem.user_bias_reg] * problem.biases
+    regs += [problem.confounder_reg] * problem.own
+    return normal_equations(user_design(problem, x, z, h), target, problem.weights[u], np.array(regs))
 
 
-def item_system(problem: Problem, factors: Factors, i: int) -> tuple[Array, Array]:
-    """A and b of beta_i; rows: all users."""
-    design = problem.mask[:, i][:, None] * factors.user_preference
-    target = problem.ratings[:, i] - factors.confounder_weight * problem.a_hat[:, i] - factors.intercept
-    regs = np.full(design.shape[1], problem.item_reg)
-    return normal_equations(design, target, problem.weights[:, i], regs)
+def item_system(problem: Problem, x: Unknowns, i: int) -> System:
+    z = problem.mask[:, i]
+    known = z * (x.user_bias + x.kappa @ problem.covariates[1][i])
+    target = problem.ratings[:, i] - known - x.intercept - x.weight * problem.h[:, i]
+    regs = [problem.item_count[i] * problem.item_reg] * x.beta.shape[1]
+    regs += [problem.confounder_reg] * x.rho.shape[1] + [problem.item_bias_reg] * problem.biases
+    return normal_equations(item_design(problem, x, z), target, problem.weights[:, i], np.array(regs))
 
 
-def shared_system(problem: Problem, factors: Factors) -> tuple[Array, Array]:
-    """A and b of [beta_0, gamma] where one gamma is for all, of beta_0 alone where not; rows: all pairs."""
-    preference = problem.mask * (factors.user_preference @ factors.item_attribute.T)
-    ones = np.ones(problem.ratings.size)
-    if problem.confounder == "global":
-        design, drawn, regs = np.column_stack([ones, problem.a_hat.ravel()]), 0.0, [problem.confounder_reg]
-    else:
-        design, drawn, regs = ones[:, None], factors.confounder_weight[:, None] * problem.a_hat, []
-    regs = np.array([problem.intercept_reg, *regs])
-    if not problem.fit_intercept:
-        design, regs = design[:, 1:], regs[1:]
-    target = (problem.ratings - preference - drawn).ravel()
-    return normal_equations(design, target, problem.weights.ravel(), regs)
+def update_users(problem: Problem, x: Unknowns) -> Unknowns:
+    solved = np.array([np.linalg.solve(*user_system(problem, x, u)) for u in range(len(x.theta))])
+    rank, end = x.theta.shape[1], x.theta.shape[1] + x.kappa.shape[1]
+    bias = solved[:, end] if problem.biases else x.user_bias
+    weight = x.gamma + (solved[:, -1] if problem.own else np.zeros(len(solved)))
+    return replace(x, theta=solved[:, :rank], kappa=solved[:, rank:end], user_bias=bias, weight=weight)
 
 
-def update_users(problem: Problem, factors: Factors) -> Factors:
-    """Every theta_u, and gamma_u with it when each user has one."""
-    rank = factors.user_preference.shape[1]
-    users, gammas = np.empty_like(factors.user_preference), factors.confounder_weight.copy()
-    for u in range(len(users)):
-        solution = np.linalg.solve(*user_system(problem, factors, u))
-        users[u] = solution[:rank]
-        if problem.confounder == "user":
-            gammas[u] = solution[rank]
-    return replace(factors, user_preference=users, confounder_weight=gammas)
+def update_items(problem: Problem, x: Unknowns) -> Unknowns:
+    solved = np.array([np.linalg.solve(*item_system(problem, x, i)) for i in range(len(x.beta))])
+    rank, end = x.beta.shape[1], x.beta.shape[1] + x.rho.shape[1]
+    bias = solved[:, end] if problem.biases else x.item_bias
+    return replace(x, beta=solved[:, :rank], rho=solved[:, rank:end], item_bias=bias)
 
 
-def update_items(problem: Problem, factors: Factors) -> Factors:
-    """Every beta_i."""
-    items = np.empty_like(factors.item_attribute)
-    for i in range(len(items)):
-        items[i] = np.linalg.solve(*item_system(problem, factors, i))
-    return replace(factors, item_attribute=items)
+def update_shared(problem: Problem, x: Unknowns) -> Unknowns:
+    """beta_0 and the common gamma together, the departures as they are."""
+    departure = x.weight - x.gamma
+    known = problem.mask * preference(problem, x) + departure[:, None] * problem.h
+    of_shared = [(np.ones(problem.ratings.size), problem.intercept_reg)] * problem.fit_intercept
+    of_shared += [(problem.h.ravel(), problem.common_reg)] * problem.common
+    if not of_shared:
+        return x
+    columns, regs = zip(*of_shared, strict=True)
+    target, weights = (problem.ratings - known).ravel(), problem.weights.ravel()
+    solution = np.linalg.lstsq(*normal_equations(np.column_stack(columns), target, weights, np.array(regs)))[0]
+    gamma = float(solution[-1]) if problem.common else 0.0
+    intercept = float(solution[0]) if problem.fit_intercept else 0.0
+    return replace(x, intercept=intercept, gamma=gamma, weight=departure + gamma)
 
 
-def update_shared(problem: Problem, factors: Factors) -> Factors:
-    """beta_0 and, where it is global, the gamma of all users, together."""
-    if not problem.fit_intercept and problem.confounder != "global":
-        return factors
-    solution = list(np.linalg.solve(*shared_system(problem, factors)))
-    if problem.fit_intercept:
-        factors = replace(factors, intercept=float(solution.pop(0)))
-    if problem.confounder == "global":
-        factors = replace(factors, confounder_weight=np.full_like(factors.confounder_weight, solution[0]))
-    return factors
-
-
-def sweep(problem: Problem, factors: Factors) -> Factors:
+def sweep(problem: Problem, x: Unknowns) -> Unknowns:
     """Users, items, then what all pairs share."""
-    return update_shared(problem, update_items(problem, update_users(problem, factors)))
+    return update_shared(problem, update_items(problem, update_users(problem, x)))

@@ -1,4 +1,4 @@
-"""An Airflow of the tests' own, in the environment that make test-all makes, and a night that takes seconds."""
+"""An Airflow of the tests' own, in the environment that make test-all makes, and a job that takes seconds."""
 
 import json
 import os
@@ -71,7 +71,7 @@ class Airflow:
 
     @contextmanager
     def carrying_out(self, command: str) -> Iterator[None]:
-        """Scheduler, DAG processor and API server, on loopback, whose nights run a command; all of it ends here."""
+        """Scheduler, DAG processor and API server, on loopback, whose runs are a command; all of it ends here."""
         environment = {**self.environment, "DCREC_COMMAND": command}
         with ExitStack() as started:
             for part in PARTS:
@@ -100,7 +100,7 @@ class Airflow:
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """End a process and all that it has started: a night is in a session of its own, and would outlive it."""
+    """End a process and all that it has started: a run is in a session of its own, and would outlive it."""
     started = _descendants(process.pid)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
@@ -121,7 +121,7 @@ def _descendants(process: int) -> list[int]:
     return found[1:]
 
 
-def real_night(folder: Path) -> str:
+def job_command(folder: Path) -> str:
     """The command of a job on a few ratings, which publishes to ``out`` in the folder."""
     (folder / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
     places = {"input.format": "csv", "input.path": f"{folder}/ratings.csv", "output.path": f"{folder}/out"}

@@ -1,16 +1,21 @@
-"""The DAG of examples/airflow, loaded and run by a real Airflow, in the environment that make test-all makes."""
+"""The DAG of examples/airflow, by a real Airflow in the environment that make test-all makes; and a backfill."""
 
 import subprocess
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.jobs.job import names_in, record_of, run_directory
-from tests.schedulers.airflow_home import DAG, Airflow, real_night
+from dcrec_spark.publish.current import current_run
+from tests.clusters.commands import HOW_TO, blocks_of
+from tests.jobs.job import names_in, read_table, record_of, run_directory
+from tests.schedulers.airflow_home import DAG, Airflow, job_command
 
 pytestmark = [pytest.mark.scheduler, pytest.mark.timeout(1200)]
 
 PAST = "2026-01-05"
+DAYS = [PAST, "2026-01-06"]
 # Notes what it is given, and ends with the first code of a file, or by a signal where that is negative.
 STAND_IN = """#!/bin/sh
 echo "$*" >> {folder}/calls
@@ -26,7 +31,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Airflow:
     return Airflow(tmp_path_factory.mktemp("airflow"))
 
 
-def night(airflow: Airflow, command: str) -> subprocess.CompletedProcess[str]:
+def one_day(airflow: Airflow, command: str) -> subprocess.CompletedProcess[str]:
     return airflow.run("dags", "test", DAG, PAST, DCREC_COMMAND=command)
 
 
@@ -36,11 +41,11 @@ def test_airflow_loads_the_dag(airflow: Airflow) -> None:
 
 
 def test_a_past_day_is_run_and_a_repeated_one_replaces_itself(airflow: Airflow, tmp_path: Path) -> None:
-    command = real_night(tmp_path)
+    command = job_command(tmp_path)
 
     runs = []
     for _ in range(2):
-        done = night(airflow, command)
+        done = one_day(airflow, command)
         assert done.returncode == 0, done.stdout + done.stderr
         directory = run_directory(tmp_path / "out")
         runs.append(directory.name)
@@ -69,8 +74,66 @@ def test_only_what_may_end_better_is_tried_again(
     stand_in.write_text(STAND_IN.format(folder=tmp_path))
     stand_in.chmod(0o755)
 
-    done = night(airflow, f"{stand_in} retrain")
+    done = one_day(airflow, f"{stand_in} retrain")
 
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls == [f"retrain --set run.run_date={PAST}"] * tried, done.stdout + done.stderr
     assert (done.returncode == 0) == succeeds, done.stdout + done.stderr
+
+
+def backfilled(airflow: Airflow, command: str) -> None:
+    """Create a backfill; Airflow takes one at a time of a DAG, and notes a while later that one is done."""
+    deadline = time.monotonic() + 300
+    while (made := airflow.run_program(["bash", "-euc", command])).returncode != 0:
+        assert "Another backfill is running" in made.stdout + made.stderr, made.stdout + made.stderr
+        assert time.monotonic() < deadline, airflow.logs()
+        time.sleep(2)
+
+
+def ended(airflow: Airflow, published: int, output: Path) -> list[dict[str, Any]]:
+    """Wait until as many runs are published and Airflow's are over; all of Airflow's, in the order of their ends."""
+    deadline = time.monotonic() + 400
+    while True:
+        runs = airflow.table("dags", "list-runs", DAG)
+        states = {run["state"] for run in runs}
+        assert states <= {"queued", "running", "success"}, airflow.logs()
+        if states == {"success"} and len(published_days(output)) == published:
+            return sorted(runs, key=lambda run: str(run["end_date"]))
+        assert time.monotonic() < deadline, airflow.logs()
+        time.sleep(1)
+
+
+def published_days(output: Path) -> list[str]:
+    records = [record_of(run) for run in output.glob("run_id=*")]
+    return [record["run_date"] for record in sorted(records, key=lambda record: str(record["started_at"]))]
+
+
+def test_past_days_are_published_in_order_and_one_that_is_backfilled_again_replaces_itself(tmp_path: Path) -> None:
+    output, airflow = tmp_path / "out", Airflow(tmp_path / "airflow")
+    unpause, backfill, again = blocks_of(HOW_TO / "schedule.md", "Airflow", "bash")[1].splitlines()
+    with airflow.carrying_out(job_command(tmp_path)):
+        deadline = time.monotonic() + 120
+        while not airflow.table("dags", "list"):
+            assert time.monotonic() < deadline, airflow.logs()
+            time.sleep(1)
+        assert airflow.run_program(["bash", "-euc", unpause]).returncode == 0
+        (scheduled,) = ended(airflow, 1, output)  # a DAG in service has had its last run
+        last_day = str(scheduled["logical_date"])[:10]
+
+        backfilled(airflow, backfill)
+        runs = ended(airflow, 3, output)
+        assert [str(run["logical_date"])[:10] for run in runs] == [last_day, *DAYS]
+        assert runs[1]["end_date"] <= runs[2]["start_date"]
+        assert published_days(output) == [last_day, *DAYS]
+        current = current_run(str(output))
+        assert current.record["run_date"] == DAYS[-1]
+
+        backfilled(airflow, again)
+        runs = ended(airflow, 4, output)
+        assert len(runs) == 3  # Airflow's run of the day is the one of before
+        assert published_days(output) == [last_day, *DAYS, DAYS[0]]
+        replaced = current_run(str(output))
+        assert replaced.record["run_date"] == DAYS[0]
+        lists = read_table(output / f"run_id={replaced.record['run_id']}", "recommendations")
+        assert set(lists["run_date"].astype(str)) == {DAYS[0]}
+        assert set(lists["run_id"]) == {replaced.record["run_id"]}

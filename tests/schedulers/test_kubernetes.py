@@ -17,8 +17,8 @@ import yaml
 
 from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.config.load import load_config
-from tests.clusters.commands import HOW_TO, blocks_of, with_values
-from tests.spark.standalone import ROOT, environment, spark_home
+from tests.clusters.commands import HOW_TO, blocks_of, run, with_values
+from tests.spark.standalone import ROOT, spark_home
 
 pytestmark = [pytest.mark.scheduler, pytest.mark.timeout(600)]
 
@@ -75,17 +75,16 @@ class Echo(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        for each in sent["items"] if sent["kind"] == "List" else [sent]:
-            self.made.append(each)
+        self.made.extend(sent["items"] if sent["kind"] == "List" else [sent])
         sent.setdefault("metadata", {})["uid"] = f"uid-{len(self.made)}"
-        self._answer(sent)
+        self._answer(sent, 200)
 
     do_PATCH = do_PUT = do_POST
 
     def do_GET(self) -> None:
         self._answer({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404}, 404)
 
-    def _answer(self, content: dict[str, Any], code: int = 200) -> None:
+    def _answer(self, content: dict[str, Any], code: int) -> None:
         body = json.dumps(content).encode()
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
@@ -101,27 +100,22 @@ class Echo(BaseHTTPRequestHandler):
 def kubernetes() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """The address of a server that takes whatever it is sent, and what it was sent."""
     made: list[dict[str, Any]] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("OneEcho", (Echo,), {"made": made}))
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", made
-    server.shutdown()
-    server.server_close()
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("OneEcho", (Echo,), {"made": made})) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", made
+        server.shutdown()
 
 
 def test_the_pod_that_spark_submit_asks_for_runs_the_job(
     kubernetes: tuple[str, list[dict[str, Any]]], tmp_path: Path
 ) -> None:
     address, made = kubernetes
-    home = spark_home(tmp_path)
+    spark_home(tmp_path)
     (command,) = blocks_of(HOW_TO / "run-on-a-cluster.md", "Kubernetes", "bash")
     command = with_values(command, {"https://host:6443": address})
     quick = "--conf spark.kubernetes.submission.waitAppCompletion=false"
-    variables = {**environment(home), "PATH": f"{home}/bin:{os.environ['PATH']}", "KUBECONFIG": "/dev/null"}
 
-    done = subprocess.run(
-        ["bash", "-euc", command.replace("spark-submit", f"spark-submit {quick}", 1)],
-        env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    done = run(command.replace("spark-submit", f"spark-submit {quick}", 1), tmp_path, KUBECONFIG="/dev/null")
 
     assert done.returncode == 0, done.stdout + done.stderr
     (pod,) = (each for each in made if each["kind"] == "Pod")

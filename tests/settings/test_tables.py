@@ -13,7 +13,7 @@ from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig, exposure_params, outcome_params
 from dcrec_spark.config.types import Section
 from dcrec_spark.settings.domains import Choice, Domain, Flag, Number
-from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, OUTCOMES, SECTIONS, Setting, in_section, params
+from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, SECTIONS, Setting, in_section, params
 
 ESTIMATORS: list[tuple[type[Any], tuple[Setting, ...]]] = [(PoissonFactorization, EXPOSURE), (DeconfoundedMF, OUTCOME)]
 CONFIGS: dict[str, type[Section]] = {"exposure": ExposureConfig, "outcome": OutcomeConfig, "engine": EngineConfig}
@@ -124,12 +124,3 @@ def is_valid(domain: Domain, value: Any) -> bool:
     except ValueError:
         return False
     return True
-
-
-def test_a_new_outcome_can_be_configured_and_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A family of models adds its name, and needs no other place to be known."""
-    with pytest.raises(TypeError, match="outcome: found 'toy', expected one of weighted, probabilistic, poisson"):
-        DeconfoundedMF(outcome="toy")
-    monkeypatch.setitem(OUTCOMES, "toy", "for this test")
-    assert DeconfoundedMF(outcome="toy").getOutcome() == "toy"
-    assert OutcomeConfig(outcome="toy").outcome == "toy"

@@ -22,7 +22,7 @@ def slow_job(spark: SparkSession) -> Thread:
     job = Thread(target=count, daemon=True)
     job.start()
     deadline = time.monotonic() + 60
-    while not cancellation._running_tasks(spark.sparkContext):
+    while not cancellation._is_at_work(spark.sparkContext):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     return job
@@ -31,7 +31,7 @@ def slow_job(spark: SparkSession) -> Thread:
 def test_no_task_runs_when_work_has_been_ended_and_the_session_lives_on(spark: SparkSession, slow_job: Thread) -> None:
     try:
         end_work(60)
-        assert cancellation._running_tasks(spark.sparkContext) == 0
+        assert not cancellation._is_at_work(spark.sparkContext)
         slow_job.join(60)
         assert not slow_job.is_alive()
         assert spark.range(3).count() == 3

@@ -206,8 +206,11 @@ def test_the_stronger_source_wins(outside: pytest.MonkeyPatch, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("machine", "heap"), [(2, 1), (4, 1), (16, 4), (256, 8)])
-def test_the_heap_is_a_quarter_of_the_machine_within_limits(machine: int, heap: int) -> None:
-    assert session._heap(machine * 2**30) == heap * 2**30
+def test_the_heap_is_a_quarter_of_the_machine_within_limits(
+    machine: int, heap: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "machine_memory", lambda: machine * 2**30)
+    assert session._local_settings()["spark.driver.memory"] == f"{heap * 1024}m"
 
 
 def test_a_container_s_limit_counts_and_no_limit_does_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

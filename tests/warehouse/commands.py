@@ -1,21 +1,25 @@
 """``dcrec`` as a scheduler starts it: in this process, or in one of its own that may be killed."""
 
+import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import structlog
+import yaml
 from click.testing import CliRunner, Result
 
 from dcrec_spark.jobs.cli import dcrec
-from tests.jobs.job import SMALL
+from tests.jobs.job import SMALL, in_sections
 from tests.spark.standalone import ROOT, plain_environment
+from tests.warehouse.places import session_settings
 
-RATINGS = "\n".join(
-    ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(12) for i in range(10) if (u + i) % 3)]
-)
+PAIRS = [(user, item, 1.0 + (user * item) % 5) for user in range(12) for item in range(10) if (user + item) % 3]
+RATINGS = "\n".join(["user,item,rating", *(f"{user},{item},{rating}" for user, item, rating in PAIRS)])
+JOB = "from dcrec_spark.jobs.command import main; main()"
 # Dies as it is about to commit to one place: Iceberg is committed by then, PostgreSQL before the directory too.
 KILLED = """
 import os, signal
@@ -23,15 +27,21 @@ from dcrec_spark.publish.object_store import ObjectStoreSink
 from dcrec_spark.publish.parquet import ParquetSink
 from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 {place}.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-from dcrec_spark.jobs.command import main
-main()
 """
 
 
-def small_run(folder: Path, ratings: str) -> dict[str, object]:
-    """Write ratings as CSV into a folder; the settings of a small retraining from there to its ``out``."""
-    (folder / "ratings.csv").write_text(ratings)
-    return {**SMALL, "input.path": folder / "ratings.csv", "input.format": "csv", "output.path": folder / "out"}
+def settings_file(
+    scratch: Path,
+    name: str,
+    conf: Mapping[str, str] | None = None,
+    small: Mapping[str, object] = SMALL,
+    **sections: dict[str, Any],
+) -> Path:
+    """Write the settings of a small job whose session has all catalogs but Hive's, which one process at a time has."""
+    known = {**session_settings(scratch), "spark.sql.catalogImplementation": "in-memory", **(conf or {})}
+    file = scratch / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(in_sections(small, **sections, spark={"master": "local[2]", "conf": known})))
+    return file
 
 
 def dcrec_with(*arguments: object) -> Result:
@@ -44,9 +54,26 @@ def dcrec_with(*arguments: object) -> Result:
         structlog.reset_defaults()
 
 
-def started(program: str, arguments: Sequence[object]) -> subprocess.Popen[str]:
+def done(*arguments: object) -> Result:
+    """Run a command that has to succeed."""
+    result = dcrec_with(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def states_of(listed: Result) -> dict[str, list[str]]:
+    """What ``dcrec runs`` says of each run."""
+    return {line.split()[0]: line.split()[2:] for line in listed.stdout.splitlines()[1:] if line.strip()}
+
+
+def error_of(refused: Result) -> str:
+    return str(json.loads(refused.stderr.splitlines()[-1])["event"])
+
+
+def started(arguments: Sequence[object], before: str = "") -> subprocess.Popen[str]:
+    """Start a command in a process of its own, which runs the lines ``before`` first."""
     return subprocess.Popen(
-        [sys.executable, "-c", program, *map(str, arguments)],
+        [sys.executable, "-c", f"{before}\n{JOB}", *map(str, arguments)],
         env=plain_environment(),
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -56,6 +83,6 @@ def started(program: str, arguments: Sequence[object]) -> subprocess.Popen[str]:
 
 
 def killed_before(place: str, arguments: Sequence[object]) -> None:
-    killed = started(KILLED.format(place=place), arguments)
+    killed = started(arguments, KILLED.format(place=place))
     _, errors = killed.communicate(timeout=600)
     assert killed.returncode == -signal.SIGKILL, errors[-2000:]

@@ -1,27 +1,22 @@
-"""One Spark session with every catalog, and one PostgreSQL server, for all tests of warehouses."""
+"""One Spark session with every catalog, and one server of each kind, for all tests of warehouses."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from zlib import crc32
 
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.publish.server import Server
 from dcrec_spark.spark.session import build_session
-from tests.warehouse.database import running_postgresql
-from tests.warehouse.key_values import RunningRedis, running_redis
-from tests.warehouse.objects import CREDENTIALS, ObjectStore, running_object_store
+from tests.warehouse.judges import Place, open_place
+from tests.warehouse.objects import CREDENTIALS, ObjectStore
 from tests.warehouse.places import session_settings
-from tests.warehouse.rest_catalog import RestCatalog, running_rest_catalog
+from tests.warehouse.servers import Hdfs, Postgresql, RunningCatalog, RunningRedis
 
-LONGEST = ("test_stores.py", "test_jobs.py", "test_warehouses.py", "test_object_store.py")
-
-
-def pytest_ignore_collect(config: pytest.Config) -> bool | None:
-    """Collect for -m warehouse alone: other runs may lack the packages that the tests import."""
-    return None if config.getoption("markexpr") == "warehouse" else True
+LONGEST = ("test_jobs.py", "test_warehouses.py", "test_object_store.py")
 
 
 @pytest.fixture(scope="session")
@@ -40,44 +35,66 @@ def spark(scratch: Path) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def store(scratch: Path, spark: SparkSession) -> Iterator[ObjectStore]:
-    with running_object_store(scratch) as running:
+    with ObjectStore(scratch / "object-store") as running:
         for name, value in running.settings().items():
             spark.conf.set(name, value)
         yield running
 
 
 @pytest.fixture(scope="session")
-def rest_catalog(scratch: Path, spark: SparkSession) -> Iterator[RestCatalog]:
-    with running_rest_catalog(scratch / "rest") as running:
-        for name, value in running.settings().items():
-            spark.conf.set(name, value)
+def hdfs(scratch: Path) -> Iterator[Hdfs]:
+    with Hdfs(scratch / "hdfs") as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def postgresql(scratch: Path) -> Iterator[str]:
-    """JDBC address of a PostgreSQL server on loopback; its user's password is in PGPASSWORD."""
-    with running_postgresql(scratch) as (url, password):
-        os.environ["PGPASSWORD"] = password
-        yield url
+def rest_catalog(scratch: Path, spark: SparkSession) -> Iterator[RunningCatalog]:
+    with RunningCatalog(scratch / "rest") as running:
+        settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "rest", ".uri": running.uri}
+        for name, value in settings.items():
+            spark.conf.set(f"spark.sql.catalog.rest{name}", value)
+        yield running
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Postgresql]:
+    """A server on loopback; its user's password is in PGPASSWORD."""
+    with Postgresql() as server:
+        os.environ["PGPASSWORD"] = server.password
+        yield server
         del os.environ["PGPASSWORD"]
 
 
 @pytest.fixture(scope="session")
 def redis_server(scratch: Path) -> Iterator[RunningRedis]:
-    """A Redis server on loopback; its password is in REDISCLI_AUTH."""
-    with running_redis(scratch / "redis") as server:
+    """A server on loopback; its password is in REDISCLI_AUTH."""
+    with RunningRedis(scratch / "redis") as server:
         os.environ["REDISCLI_AUTH"] = server.password
         yield server
         del os.environ["REDISCLI_AUTH"]
 
 
 @pytest.fixture
-def database(postgresql: str) -> Iterator[psycopg.Connection]:
+def database(postgresql: Postgresql) -> Iterator[psycopg.Connection]:
     """A reader of the database who has nothing to do with the sink."""
-    connection = Server.open(postgresql, "publisher", None, "test").connect("test")
+    connection = postgresql.reader()
     yield connection
     connection.close()
+
+
+@pytest.fixture
+def opened(request: pytest.FixtureRequest, spark: SparkSession, scratch: Path) -> Iterator[Callable[..., Place]]:
+    """Opens a warehouse of a kind, in a namespace of the test's own if none is given."""
+    with ExitStack() as ended:
+
+        def open_one(kind: str, namespace: str = "", **settings: float) -> Place:
+            name = namespace or f"shop_{crc32(request.node.nodeid.encode())}"
+            place = open_place(kind, name, spark, scratch, request.getfixturevalue, **settings)
+            ended.callback(place.warehouse.close)
+            place.warehouse.check()
+            return place
+
+        yield open_one
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

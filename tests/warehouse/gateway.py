@@ -1,4 +1,4 @@
-"""A gateway before a REST catalog of Iceberg's: whoever has no bearer token of its own giving is refused.
+"""A gateway before a REST catalog of Iceberg's, which refuses whoever has no bearer token of its own giving.
 
 It gives tokens at ``v1/oauth/tokens``, as the specification has it, for one client's id and secret, and for a token
 that is about to expire. All else is forwarded.
@@ -13,12 +13,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 from urllib.parse import parse_qs
 
 TOKENS = "/v1/oauth/tokens"
 SECRET = "client_credentials"
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+JSON = {"Content-Type": "application/json"}
+# Of one hop, not of the message; and what is asked for compressed would be measured anew.
+_OF_A_CONNECTION = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "date", "server"}
 
 
 class Gateway(ThreadingHTTPServer):
@@ -31,22 +33,14 @@ class Gateway(ThreadingHTTPServer):
 
     def __init__(self, target: int, seconds: float) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.target, self.seconds = target, seconds
-        self.client, self.secret = "dcrec", secrets.token_urlsafe(24)
+        self.target, self.seconds, self.secret = target, seconds, secrets.token_urlsafe(24)
+        self.uri, self.credential = f"http://127.0.0.1:{self.server_port}", f"dcrec:{self.secret}"
         self.given: dict[str, float] = {}
         self.grants: list[str] = []
         self.refused: list[str] = []
 
-    @property
-    def uri(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
     def properties(self) -> dict[str, str]:
         return {"credential": self.credential, "oauth2-server-uri": f"{self.uri}{TOKENS}"}
-
-    @property
-    def credential(self) -> str:
-        return f"{self.client}:{self.secret}"
 
     def token(self, form: Mapping[str, str], authorization: str) -> str | None:
         kind = form.get("grant_type", "")
@@ -54,8 +48,7 @@ class Gateway(ThreadingHTTPServer):
             basic = f"Basic {b64encode(self.credential.encode()).decode()}"
             known = form.get("subject_token") in self.given and (authorization == basic or self.knows(authorization))
         else:
-            wanted = (SECRET, self.client, self.secret)
-            known = (kind, form.get("client_id"), form.get("client_secret")) == wanted
+            known = (kind, form.get("client_id"), form.get("client_secret")) == (SECRET, "dcrec", self.secret)
         if not known:
             return None
         token = secrets.token_urlsafe(24)
@@ -79,22 +72,27 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.server.knows(authorization):
             self._forward(content)
         else:
-            self.server.refused.append(f"{self.command} {self.path}")
             error = {"message": "no token that is good", "type": "NotAuthorizedException", "code": 401}
-            self._send(401, {"Content-Type": "application/json"}, json.dumps({"error": error}).encode())
+            self._refuse({"error": error})
 
     do_GET = do_HEAD = do_POST = do_DELETE = _answer
 
     def _give_token(self, content: bytes, authorization: str) -> None:
-        form = {name: values[0] for name, values in parse_qs(content.decode()).items()}
-        token = self.server.token(form, authorization)
-        said: dict[str, Any] = {"error": "invalid_client", "error_description": "unknown client, or another secret"}
+        token = self.server.token(
+            {name: values[0] for name, values in parse_qs(content.decode()).items()}, authorization
+        )
         if token is None:
-            self.server.refused.append(f"{self.command} {self.path}")
-        else:
-            said = {"access_token": token, "token_type": "bearer", "expires_in": int(self.server.seconds)}
-            said["issued_token_type"] = "urn:ietf:params:oauth:token-type:access_token"
-        self._send(401 if token is None else 200, {"Content-Type": "application/json"}, json.dumps(said).encode())
+            self._refuse({"error": "invalid_client", "error_description": "unknown client, or another secret"})
+            return
+        given = {
+            "access_token": token, "token_type": "bearer", "expires_in": int(self.server.seconds),
+            "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
+        }  # fmt: skip
+        self._send(200, JSON, json.dumps(given).encode())
+
+    def _refuse(self, error: Mapping[str, object]) -> None:
+        self.server.refused.append(f"{self.command} {self.path}")
+        self._send(401, JSON, json.dumps(error).encode())
 
     def _forward(self, content: bytes) -> None:
         connection = HTTPConnection("127.0.0.1", self.server.target, timeout=60)
@@ -119,15 +117,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: what a test wants to know is in ``grants`` and ``refused``."""
 
 
-# Of one hop, not of the message; and what is asked for compressed would be measured anew.
-_OF_A_CONNECTION = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "date", "server"}
-
-
 @contextmanager
 def running_gateway(target: int, seconds: float) -> Iterator[Gateway]:
     with Gateway(target, seconds) as gateway:
         threading.Thread(target=gateway.serve_forever, daemon=True).start()
-        try:
-            yield gateway
-        finally:
-            gateway.shutdown()
+        yield gateway
+        gateway.shutdown()

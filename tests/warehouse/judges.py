@@ -1,8 +1,13 @@
-"""Readers that have nothing to do with the sinks: what does somebody else find in a warehouse?"""
+"""Warehouses of every kind, and readers of them that have nothing to do with the sinks."""
 
 import json
-from collections.abc import Callable
+import threading
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import psycopg
@@ -12,10 +17,86 @@ from psycopg.rows import dict_row
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
+from pyspark.sql import DataFrame, SparkSession
 
-from tests.warehouse.key_values import RunningRedis
+from dcrec_spark.publish.current import current_run
+from dcrec_spark.publish.delta import DeltaWarehouse
+from dcrec_spark.publish.hive import HiveWarehouse
+from dcrec_spark.publish.iceberg import IcebergWarehouse
+from dcrec_spark.publish.postgresql import PostgresqlWarehouse
+from dcrec_spark.publish.protocol import publish
+from dcrec_spark.publish.server import Server
+from dcrec_spark.publish.warehouse import Warehouse
+from examples.redis_sink.dcrec_redis_sink import RedisServer, RedisSettings, RedisWarehouse
+from tests.warehouse.servers import RunningRedis
+from tests.warehouse.tables import IDS, RUN_DATE, record, tables_of
 
 Judge = Callable[[str], pd.DataFrame]
+# Each table takes Spark seconds in a catalog: all three go where types differ most.
+NAMES = {"postgresql": ("recommendations", "item_factors", "runs"), "redis": ("recommendations", "item_factors")}
+
+
+@dataclass
+class Place:
+    kind: str
+    namespace: str
+    warehouse: Any
+    judge: Judge
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return NAMES.get(self.kind, ("recommendations", "runs"))
+
+    def tables(self, run_id: str, users: int = len(IDS), names: tuple[str, ...] = ()) -> dict[str, DataFrame]:
+        return tables_of(self.warehouse.spark, run_id, users, names or self.names)
+
+    def publish(self, run_id: str, users: int = len(IDS), names: tuple[str, ...] = (), **steps: Any) -> None:
+        tables = self.tables(run_id, users, names)
+        publish(self.warehouse, run_id, tables, lambda _: record(run_id), **steps)
+
+    def stage(self, run_id: str, users: int = len(IDS), names: tuple[str, ...] = ()) -> Any:
+        return self.warehouse.stage(run_id, self.tables(run_id, users, names), {})
+
+    def shows(self, run_id: str) -> bool:
+        """Whether readers find that run, and no other, in all tables."""
+        return all(set(self.judge(table)["run_id"]) == {run_id} for table in self.names)
+
+
+def open_place(
+    kind: str,
+    namespace: str,
+    spark: SparkSession,
+    scratch: Path,
+    server_of: Callable[[str], Any],
+    keep: int = 3,
+    lock_seconds: float = 2,
+) -> Place:
+    """Open a warehouse whose server, if it has one, is the fixture of that name."""
+
+    def made(warehouse: Warehouse, judge: Judge) -> Place:
+        return Place(kind, namespace, warehouse, judge)
+
+    settings = (keep, RUN_DATE)
+    if kind == "hive":
+        hive = HiveWarehouse(spark, namespace, *settings)
+        return made(hive, hive_judge(scratch, namespace, hive.now))
+    if kind == "delta":
+        return made(DeltaWarehouse(spark, namespace, *settings), delta_judge(scratch, namespace))
+    if kind == "postgresql":
+        server = Server.open(server_of("postgresql").url, "publisher", None, "test")
+        warehouse = PostgresqlWarehouse(spark, server, namespace, *settings, lock_seconds)
+        return made(warehouse, postgresql_judge(server_of("database"), namespace))
+    if kind == "redis":
+        running = server_of("redis_server")
+        where = RedisServer.open(RedisSettings(url=running.url), "test")
+        return made(RedisWarehouse(spark, where, namespace, *settings), redis_judge(running, namespace))
+    catalog, judge = {
+        "iceberg in a folder": ("lake", lambda: hadoop_judge(scratch, namespace)),
+        "iceberg behind sqlite": ("sea", lambda: jdbc_judge(scratch, namespace)),
+        "iceberg behind rest": ("rest", lambda: rest_judge(server_of("rest_catalog").uri, namespace)),
+    }[kind]
+    asked = judge()  # which starts the server that the catalog needs
+    return made(IcebergWarehouse(spark, f"{catalog}.{namespace}", *settings), asked)
 
 
 def hive_judge(scratch: Path, namespace: str, place_of: Callable[[str], str | None]) -> Judge:
@@ -44,7 +125,7 @@ def hadoop_judge(scratch: Path, namespace: str) -> Judge:
 
 def jdbc_judge(scratch: Path, namespace: str) -> Judge:
     """The catalog in SQLite, by PyIceberg."""
-    catalog = SqlCatalog("sea", uri=f"sqlite:///{scratch}/sea.sqlite", warehouse=f"{scratch}/sea")
+    catalog = SqlCatalog("sea", uri=f"sqlite:///{scratch}/sea.sqlite?timeout=60", warehouse=f"{scratch}/sea")
     return lambda table: catalog.load_table(f"{namespace}.{table}").scan().to_pandas()
 
 
@@ -79,3 +160,35 @@ def redis_judge(server: RunningRedis, namespace: str) -> Judge:
         return found.assign(run_date=pd.to_datetime(found["run_date"]).dt.date)
 
     return read
+
+
+def directory_judge(output: Path) -> Judge:
+    """The files of the run that the pointer names, by PyArrow."""
+
+    def read(table: str) -> pd.DataFrame:
+        directory = Path(current_run(str(output)).directory.removeprefix("file://"))
+        found: pd.DataFrame = pq.read_table(directory / table, partitioning=None).to_pandas()
+        return found
+
+    return read
+
+
+@contextmanager
+def watching(*reads: Callable[[], Hashable], pause: float = 0) -> Iterator[list[Counter[Any]]]:
+    """Read all the time, each in a thread of its own; how often each found what, when the block has ended."""
+    stop, found = threading.Event(), [Counter[Any]() for _ in reads]
+
+    def watch(read: Callable[[], Hashable], seen: Counter[Any]) -> None:
+        while not stop.is_set():
+            seen[read()] += 1
+            stop.wait(pause)
+
+    threads = [threading.Thread(target=watch, args=given) for given in zip(reads, found, strict=True)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield found
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()

@@ -1,21 +1,31 @@
-"""An object store of the tests' own: moto's S3 server on loopback, behind a gate that can be shut."""
+"""An object store of the tests' own: moto's S3 server on loopback, behind a gate that can be shut.
+
+    python -m tests.warehouse.objects PORT
+
+moto looks at the condition of a put first and puts the object then, each request in a thread: of two at once both may
+pass. Here puts under a condition are one step, as those of S3 are.
+"""
 
 import io
+import os
 import selectors
 import socket
-import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import run_simple
 
 from dcrec_spark.publish.current import TABLE_NAME
-from tests.spark.standalone import ROOT, free_port, wait_until
+from tests.spark.standalone import ROOT, free_port
+from tests.warehouse.servers import Running
 
 BUCKET = "shop"
 REGION = "us-east-1"
@@ -31,35 +41,30 @@ class Found(NamedTuple):
     rows: int
 
 
-class ObjectStore:
+class ObjectStore(Running):
     """A server with one bucket; ``client`` is the judges' way to it, which is never shut."""
 
-    def __init__(self, log: Path) -> None:
-        self.port = free_port()
-        with log.open("w") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.warehouse.s3_server", str(self.port)],
-                cwd=ROOT, stdout=output, stderr=subprocess.STDOUT,
-            )  # fmt: skip
-        wait_until(self._answers, self.process, log)
-        self.gate = Gate(self.port)
-        import boto3  # this module is imported where no server is started, and nothing of its is installed
-
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
         self.client: Any = boto3.client(
-            "s3",
-            endpoint_url=f"http://127.0.0.1:{self.port}",
-            region_name=REGION,
-            aws_access_key_id="judge",
+            "s3", endpoint_url=f"http://127.0.0.1:{self.port}", region_name=REGION, aws_access_key_id="judge",
             aws_secret_access_key="judge",
-        )
+        )  # fmt: skip
+
+    def start(self) -> None:
+        super().start()
+        self.gate = Gate(self.port)
         self.client.create_bucket(Bucket=BUCKET)
 
-    def _answers(self) -> bool:
-        try:
-            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-        except OSError:
-            return False
-        return True
+    def command(self) -> Sequence[object]:
+        return [sys.executable, "-m", "tests.warehouse.objects", self.port]
+
+    def variables(self) -> dict[str, str]:
+        return {"PYTHONPATH": str(ROOT)}
+
+    def __exit__(self, *given: object) -> None:
+        self.gate.shut()
+        super().__exit__(*given)
 
     def settings(self) -> dict[str, str]:
         return {
@@ -97,11 +102,6 @@ class ObjectStore:
             return None
         rows = self.table(f"{output}/run_id={run_id}", table)
         return Found(run_id, frozenset(rows["run_id"].to_pylist()), rows.num_rows)
-
-    def stop(self) -> None:
-        self.gate.shut()
-        self.process.terminate()
-        self.process.wait(timeout=30)
 
 
 class Gate:
@@ -151,10 +151,16 @@ def _pump(one: socket.socket, other: socket.socket) -> None:
                 key.data.sendall(content)
 
 
-@contextmanager
-def running_object_store(scratch: Path) -> Iterator[ObjectStore]:
-    store = ObjectStore(scratch / "object-store.log")
-    try:
-        yield store
-    finally:
-        store.stop()
+class OneConditionalPutAtATime(DomainDispatcherApplication):
+    putting = threading.Lock()
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        conditional = environ["REQUEST_METHOD"] == "PUT" and environ.keys() & {"HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"}
+        with self.putting if conditional else nullcontext():
+            return super().__call__(environ, start_response)  # type: ignore[no-any-return]
+
+
+if __name__ == "__main__":
+    os.environ["MOTO_PORT"] = sys.argv[1]
+    application = OneConditionalPutAtATime(create_backend_app)
+    run_simple("127.0.0.1", int(sys.argv[1]), application, threaded=True, request_handler=MotoRequestHandler)

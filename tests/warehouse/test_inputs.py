@@ -1,7 +1,9 @@
-"""Ratings out of warehouses: Hive, Iceberg and Delta as of a snapshot, PostgreSQL; the lists of shops, too."""
+"""Ratings out of warehouses: Hive, Iceberg and Delta as of a snapshot, PostgreSQL; runs that skip a known one."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,12 +14,21 @@ from dcrec_spark.config.sections import InputConfig
 from dcrec_spark.data.listed import read_listed
 from dcrec_spark.data.read import pin_snapshot, read_ratings
 from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.publish.current import current_run
+from tests.jobs.job import SMALL, options_of
+from tests.warehouse.commands import PAIRS, done
+from tests.warehouse.servers import Postgresql
 
 pytestmark = pytest.mark.warehouse
 
 ROWS = [(1, 10, 3.0), (1, 11, 4.0), (2, 10, 5.0)]
 LATER = [(3, 12, 1.0)]
 COLUMNS = "user long, item long, rating double"
+
+
+def create(spark: SparkSession, table: str, provider: str, rows: list[tuple[int, int, float]]) -> None:
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {table.rpartition('.')[0]}")
+    spark.createDataFrame(rows, COLUMNS).writeTo(table).using(provider).create()
 
 
 def found(spark: SparkSession, given: InputConfig) -> list[tuple[int, int, float]]:
@@ -33,8 +44,7 @@ def found(spark: SparkSession, given: InputConfig) -> list[tuple[int, int, float
 def test_a_table_is_read_as_of_the_snapshot_that_was_current_or_is_named(
     spark: SparkSession, table: str, provider: str
 ) -> None:
-    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {table.rpartition('.')[0]}")
-    spark.createDataFrame(ROWS, COLUMNS).writeTo(table).using(provider).create()
+    create(spark, table, provider, ROWS)
     given = InputConfig(format="table", table=table)
     monday = pin_snapshot(spark, given)
     assert monday.snapshot is not None
@@ -61,13 +71,13 @@ def test_a_hive_table_has_no_snapshots(spark: SparkSession) -> None:
 
 
 def test_postgresql_gives_a_table_or_what_a_query_finds(
-    spark: SparkSession, postgresql: str, database: psycopg.Connection
+    spark: SparkSession, postgresql: Postgresql, database: psycopg.Connection
 ) -> None:
     database.execute("create table ratings_in (reader bigint, book bigint, stars real)")
     database.execute("insert into ratings_in values (1, 10, 3), (1, 11, 4), (2, 10, 5)")
     database.execute("create table books_in (book bigint, shelf text)")
     database.execute("insert into books_in values (10, 'a'), (11, null)")
-    options = {"url": postgresql, "user": "publisher", "password": os.environ["PGPASSWORD"]}
+    options = {"url": postgresql.url, "user": "publisher", "password": os.environ["PGPASSWORD"]}
     columns = {"user": "reader", "item": "book", "rating": "stars"}
     given = InputConfig.model_validate(
         {"format": "jdbc", "table": "ratings_in", "options": options, "columns": columns}
@@ -90,3 +100,41 @@ def test_a_catalogue_may_be_a_file_where_the_ratings_are_files(spark: SparkSessi
         spark, "recommend.catalogue", str(tmp_path / "books.csv"), given, {"item": LongType()}, ("shelf",)
     )
     assert sorted(map(tuple, read.collect()), key=str) == [(10, "a"), (None, "b")]
+
+
+def runs_of(table: str, output: Path) -> Callable[[], dict[str, Any]]:
+    settings = {**SMALL, "input.format": "table", "input.table": table, "input.unchanged": "skip"}
+
+    def run() -> dict[str, Any]:
+        done("retrain", *options_of({**settings, "output.path": output}))
+        record: dict[str, Any] = current_run(str(output)).record
+        return record
+
+    return run
+
+
+def pairs(first_user: int = 0) -> list[tuple[int, int, float]]:
+    return [(user + first_user, item, rating) for user, item, rating in PAIRS]
+
+
+def test_a_snapshot_that_was_fitted_to_is_not_read_again(spark: SparkSession, tmp_path: Path) -> None:
+    create(spark, "sea.news.ratings", "iceberg", pairs())
+    run = runs_of("sea.news.ratings", tmp_path / "out")
+    first = run()
+    assert run() == first
+    (skipped,) = (tmp_path / "out" / "skipped").iterdir()
+    assert '"validate"' not in (skipped / "run.json").read_text()  # not a row was read
+    spark.sql("INSERT INTO sea.news.ratings VALUES (0, 0, 4.0)")
+    assert run()["run_id"] != first["run_id"]
+
+
+def test_a_delta_table_that_was_created_again_is_another_table(spark: SparkSession, tmp_path: Path) -> None:
+    """Its versions begin at 0 again."""
+    create(spark, "news_again.ratings", "delta", pairs())
+    run = runs_of("news_again.ratings", tmp_path / "out")
+    first = run()
+    spark.sql("DROP TABLE news_again.ratings")
+    create(spark, "news_again.ratings", "delta", pairs(first_user=1))
+    second = run()
+    assert second["run_id"] != first["run_id"]
+    assert second["input_snapshot"] == first["input_snapshot"]

@@ -1,110 +1,118 @@
-"""The job with warehouses: killed between two of them and run again, listed, and rolled back with one command."""
+"""The job with warehouses, on an object store and on HDFS: killed, run again, listed, rolled back by one command."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import pandas as pd
 import psycopg
 import pytest
-import yaml
 from pyspark.sql import SparkSession
 
 from dcrec_spark.publish.current import current_run, current_run_id
-from tests.jobs.job import SMALL, in_sections
-from tests.warehouse.commands import RATINGS, dcrec_with, killed_before
-from tests.warehouse.judges import hadoop_judge, postgresql_judge
-from tests.warehouse.places import session_settings
+from dcrec_spark.publish.parquet import ParquetSink, verify
+from tests.jobs.job import SMALL, read_table
+from tests.warehouse.commands import RATINGS, dcrec_with, done, error_of, killed_before, settings_file, states_of
+from tests.warehouse.judges import Judge, hadoop_judge, postgresql_judge
+from tests.warehouse.objects import BUCKET, CREDENTIALS, ObjectStore
+from tests.warehouse.servers import Hdfs, Postgresql
 
 pytestmark = pytest.mark.warehouse
 
 
 @pytest.fixture(scope="module")
-def settings(scratch: Path, postgresql: str) -> Path:
-    ratings = scratch / "ratings.csv"
-    ratings.write_text(RATINGS)
-    sections: dict[str, Any] = {
-        "input": {"path": str(ratings), "format": "csv"},
-        "output": {"path": str(scratch / "nightly")},
-        "warehouses": {
+def settings(scratch: Path, postgresql: Postgresql) -> Path:
+    (scratch / "ratings.csv").write_text(RATINGS)
+    return settings_file(
+        scratch,
+        "nightly",
+        input={"path": str(scratch / "ratings.csv"), "format": "csv"},
+        output={"path": str(scratch / "nightly")},
+        warehouses={
             "iceberg": "lake.nightly",
-            "postgresql": {"url": postgresql, "user": "publisher", "namespace": "nightly"},
+            "postgresql": {"url": postgresql.url, "user": "publisher", "namespace": "nightly"},
         },
-        # One process at a time has the Hive metastore.
-        "spark": {
-            "master": "local[2]",
-            "conf": {**session_settings(scratch), "spark.sql.catalogImplementation": "in-memory"},
-        },
-    }
-    file = scratch / "nightly.yaml"
-    file.write_text(yaml.safe_dump(in_sections(SMALL, **sections)))
-    return file
+    )
+
+
+@pytest.fixture
+def judges(scratch: Path, database: psycopg.Connection) -> list[Judge]:
+    return [hadoop_judge(scratch, "nightly"), postgresql_judge(database, "nightly")]
+
+
+def test_a_run_publishes_the_same_rows_to_parquet_iceberg_and_postgresql(
+    settings: Path, scratch: Path, judges: list[Judge]
+) -> None:
+    done("retrain", "--config", settings, "--set", "recommend.extra=[overlap]")
+    run = current_run(str(scratch / "nightly"))
+    directory = Path(run.directory.removeprefix("file://"))
+    verify(str(directory))
+    figures = ["ratings", "effective_ratings", "smallest_propensity", "mean_rating", "mean_low", "mean_high"]
+    for table, columns, rows in (
+        ("recommendations", ["user_id", "rank", "item_id", "score"], 12 * SMALL["recommend.top_n"]),
+        ("user_overlap", ["user_id", *figures], 12),
+        ("item_overlap", ["item_id", *figures], 10),
+    ):
+        expected = read_table(directory, table)[columns].sort_values(columns[:2], ignore_index=True)
+        assert len(expected) == rows
+        for judge in judges:
+            found = judge(table)
+            assert set(found["run_id"]) == {run.run_id}
+            found = found[columns].sort_values(columns[:2], ignore_index=True)
+            pd.testing.assert_frame_equal(found, expected, check_exact=True, check_dtype=False, obj=table)
 
 
 @pytest.mark.long
 def test_killed_between_two_warehouses_the_same_command_ends_whole_and_rollback_takes_all_places_back(
-    settings: Path,
-    scratch: Path,
-    spark: SparkSession,
-    database: psycopg.Connection,
-    record_property: Callable[[str, object], None],
+    settings: Path, scratch: Path, judges: list[Judge], record_property: Callable[[str, object], None]
 ) -> None:
     record_property("tried", 2)
-    output = scratch / "nightly"
-    command = ["retrain", "--config", str(settings)]
-    judges = [hadoop_judge(scratch, "nightly"), postgresql_judge(database, "nightly")]
+    output, command = str(scratch / "nightly"), ["retrain", "--config", str(settings)]
 
     def everywhere() -> list[list[str]]:
         return [sorted(judge("recommendations")["run_id"]) for judge in judges]
 
-    finished = dcrec_with(*command)
-    assert finished.exit_code == 0, finished.output
-    first = str(current_run_id(str(output)))
+    done(*command)
+    first = str(current_run_id(output))
     whole = everywhere()
     assert whole == [[first] * len(whole[0])] * 2
 
     killed_before("PostgresqlWarehouse", command)
-    assert current_run_id(str(output)) == first
-    iceberg, postgresql = everywhere()
-    assert postgresql == whole[1]
-    assert set(iceberg) != {first}
+    assert current_run_id(output) == first
+    (in_iceberg, *_), in_postgresql = everywhere()
+    assert in_postgresql == whole[1]
+    assert in_iceberg != first
 
     killed_before("ParquetSink", command)
-    assert current_run_id(str(output)) == first
+    assert current_run_id(output) == first
     assert everywhere()[0] == everywhere()[1]
-    assert set(everywhere()[1]).isdisjoint({first, *iceberg})
+    assert set(everywhere()[1]).isdisjoint({first, in_iceberg})
 
-    finished = dcrec_with(*command)
-    assert finished.exit_code == 0, finished.output
-    second = str(current_run_id(str(output)))
+    done(*command)
+    second = str(current_run_id(output))
     assert everywhere() == [[second] * len(whole[0])] * 2
-    published = current_run(str(output)).record["warehouses"]
+    published = current_run(output).record["warehouses"]
     assert {kind: place["tables"]["recommendations"] for kind, place in published.items()} == {
         "iceberg": len(whole[0]),
         "postgresql": len(whole[0]),
     }
-
-    listed = dcrec_with("runs", "--config", settings)
-    assert listed.exit_code == 0, listed.output
-    states = {line.split()[0]: line.split()[2:] for line in listed.stdout.splitlines()[1:] if line.strip()}
+    states = states_of(done("runs", "--config", settings))
     assert states[first] == ["held"] * 3
     assert states[second] == ["current"] * 3
-    assert states[set(iceberg).pop()] == ["held"]  # the killed run, in Iceberg only
+    assert states[in_iceberg] == ["held"]  # the killed run, in Iceberg only
 
-    rolled = dcrec_with("rollback", first, "--config", settings)
-    assert rolled.exit_code == 0, rolled.output
-    assert current_run_id(str(output)) == first
+    done("rollback", first, "--config", settings)
+    assert current_run_id(output) == first
     assert everywhere() == whole
 
-    refused = dcrec_with("rollback", set(iceberg).pop(), "--config", settings)
+    refused = dcrec_with("rollback", in_iceberg, "--config", settings)
     assert refused.exit_code == 3
-    message = json.loads(refused.stderr.splitlines()[-1])["event"]
-    assert "is not held in output, postgresql; held everywhere:" in message
-    assert first in message
-    assert current_run_id(str(output)) == first
+    assert "is not held in output, postgresql; held everywhere:" in error_of(refused)
+    assert first in error_of(refused)
+    assert current_run_id(output) == first
 
 
-def test_a_warehouse_that_is_not_there_is_refused_before_anything_is_fitted(settings: Path, scratch: Path) -> None:
+def test_a_warehouse_that_is_not_there_is_refused_before_anything_is_fitted(settings: Path) -> None:
     for override, message in {
         "warehouses.postgresql.url=jdbc:postgresql://127.0.0.1:1/db": "setting warehouses.postgresql.url is",
         "warehouses.iceberg=nowhere.shop": "warehouses.iceberg is 'nowhere.shop', which Spark",
@@ -113,4 +121,85 @@ def test_a_warehouse_that_is_not_there_is_refused_before_anything_is_fitted(sett
     }.items():
         refused = dcrec_with("retrain", "--dry-run", "--config", settings, "--set", override)
         assert refused.exit_code == 2
-        assert message in json.loads(refused.stderr.splitlines()[-1])["event"]
+        assert message in error_of(refused)
+
+
+def on_a_store(scratch: Path, name: str, place: str, conf: dict[str, str]) -> Path:
+    return settings_file(
+        scratch,
+        name,
+        conf,
+        input={"path": f"{place}/ratings.csv", "format": "csv"},
+        output={"path": f"{place}/nightly"},
+        model={"checkpoint_seconds": 1},
+    )
+
+
+def test_a_run_on_s3_is_killed_and_run_again_listed_and_rolled_back(
+    scratch: Path, store: ObjectStore, spark: SparkSession, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("tried", 1)
+    store.put("jobs/ratings.csv", RATINGS.encode())
+    conf = {f"spark.hadoop.{name}": value for name, value in store.settings().items()}
+    settings = on_a_store(scratch, "on-s3", f"s3a://{BUCKET}/jobs", conf)
+    command = ["retrain", "--config", settings]
+    outputs = [done(*command)]
+    first = str(store.current("jobs/nightly"))
+    whole = store.found("jobs/nightly")
+    assert whole is not None
+    assert whole.run_ids == {first}
+
+    killed_before("ObjectStoreSink", command)
+    assert store.found("jobs/nightly") == whole
+
+    outputs.append(done(*command))
+    second = str(store.current("jobs/nightly"))
+    assert second != first
+    assert store.found("jobs/nightly") == (second, {second}, whole.rows)
+    record = current_run(f"s3a://{BUCKET}/jobs/nightly", spark).record
+    assert any("resuming an interrupted run" in warning for warning in record["warnings"])
+    assert [key for key in store.keys("jobs/nightly/.") if not key.endswith("/")] == []
+
+    outputs.append(done("runs", "--config", settings))
+    assert {run: state for run, state in states_of(outputs[-1]).items() if run.startswith("2")} == {
+        first: ["held"],
+        second: ["current"],
+    }
+    outputs.append(done("rollback", first, "--config", settings))
+    assert store.found("jobs/nightly") == whole
+
+    outputs.append(done(*command, "--set", "model.warm_start=previous", "--set", "output.keep=2"))
+    third = str(store.current("jobs/nightly"))
+    assert third not in (first, second)
+    assert store.keys(f"jobs/nightly/run_id={first}/") == []
+    assert store.keys(f"jobs/nightly/run_id={second}/") != []
+
+    secret = CREDENTIALS["AWS_SECRET_ACCESS_KEY"]
+    assert [key for key in store.keys("jobs/") if secret.encode() in store.get(key)] == []
+    assert [result.output for result in outputs if secret in result.output] == []
+
+
+def test_a_run_on_hdfs_is_stopped_and_goes_on_from_its_checkpoint(
+    hdfs: Hdfs, scratch: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark.createDataFrame([(RATINGS,)], "value string").coalesce(1).write.text(f"{hdfs.uri}/jobs/ratings.csv")
+    settings, output = on_a_store(scratch, "on-hdfs", f"{hdfs.uri}/jobs", {}), f"{hdfs.uri}/jobs/nightly"
+
+    def stopped(*_: object) -> str:
+        raise KeyboardInterrupt("stopped by SIGTERM")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ParquetSink, "commit", stopped)
+        result = dcrec_with("retrain", "--config", settings)
+    assert result.exit_code == 6, result.output
+    assert current_run_id(output, spark) is None
+    assert [path.name for path in hdfs.copy("/jobs/nightly").glob(".fit-*/*-*")] != []
+
+    done("retrain", "--config", settings)
+    record = current_run(output, spark).record
+    assert any("resuming an interrupted run" in warning for warning in record["warnings"])
+    copy = hdfs.copy("/jobs/nightly")
+    run = copy / f"run_id={record['run_id']}"
+    assert json.loads((run / "run.json").read_text())["status"] == "published"
+    assert (run / "model" / "metadata").is_dir()
+    assert [path.name for path in copy.iterdir() if path.name.startswith((".fit-", ".staging"))] == []

@@ -1,37 +1,37 @@
-"""What PostgreSQL's sink does about locks, readers, dead publishers and passwords."""
+"""What PostgreSQL's sink does about locks, readers, dead publishers, passwords, and a server that goes away."""
 
+import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable
 from pathlib import Path
-from zlib import crc32
+from typing import Any
 
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.errors import AuditError, ConfigError, ConflictError
+from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecError
 from dcrec_spark.publish.postgresql import PostgresqlWarehouse
-from dcrec_spark.publish.protocol import publish
 from dcrec_spark.publish.server import Server
-from tests.warehouse.tables import RUN_DATE, record, tables_of
+from tests.warehouse.judges import Place, watching
+from tests.warehouse.servers import Postgresql
+from tests.warehouse.tables import IDS, RUN_DATE, record, tables_of
 
 pytestmark = pytest.mark.warehouse
 
-NAMES = ("recommendations", "item_factors")
 LOCK = "select pg_advisory_lock(hashtextextended('dcrec-spark {} publish', 0))"
+NAMES, LISTS = ("recommendations", "item_factors"), ("recommendations",)
+ROWS = {"recommendations": 2 * len(IDS), "item_factors": 2}
+AWAY_SECONDS = 1.0
 
 
 @pytest.fixture
-def warehouse(spark: SparkSession, postgresql: str, request: pytest.FixtureRequest) -> Iterator[PostgresqlWarehouse]:
-    """A schema of the test's own; two seconds of patience, and two runs that are kept."""
-    made = open_warehouse(spark, postgresql, f"s_{crc32(request.node.nodeid.encode())}")
-    made.check()
-    yield made
-    made.close()
-
-
-def open_warehouse(spark: SparkSession, url: str, namespace: str, lock_seconds: float = 2) -> PostgresqlWarehouse:
-    return PostgresqlWarehouse(spark, Server.open(url, "publisher", None, "test"), namespace, 2, RUN_DATE, lock_seconds)
+def place(opened: Callable[..., Place]) -> Place:
+    """A schema of the test's own, with a run; two seconds of patience, and two runs that are kept."""
+    made = opened("postgresql", keep=2)
+    made.publish("old", names=NAMES)
+    return made
 
 
 def tables_in(database: psycopg.Connection, schema: str) -> set[str]:
@@ -39,11 +39,29 @@ def tables_in(database: psycopg.Connection, schema: str) -> set[str]:
     return {str(name).partition("__")[0] for (name,) in rows} - {"dcrec_runs", "dcrec_current"}
 
 
-def test_a_lock_that_another_holds_ends_with_5_and_one_that_is_let_go_is_waited_for(
-    warehouse: PostgresqlWarehouse, database: psycopg.Connection, spark: SparkSession
+def look(place: Place) -> frozenset[tuple[str, str, int]] | None:
+    """What a reader finds in one transaction, table by table: its run and rows; None while the server is away."""
+    try:
+        with place.warehouse.server.connect("test") as reader, reader.transaction():
+            reader.execute("set transaction isolation level repeatable read")
+            query = "select %s, run_id, count(*) from {}.{} group by run_id"
+            return frozenset(
+                row for name in NAMES for row in reader.execute(query.format(place.namespace, name), [name]).fetchall()
+            )
+    except (ConfigError, psycopg.OperationalError):
+        time.sleep(0.05)
+        return None
+
+
+def whole(run_id: str) -> frozenset[tuple[str, str, int]]:
+    return frozenset((table, run_id, rows) for table, rows in ROWS.items())
+
+
+def test_a_lock_that_another_holds_ends_with_5_and_one_that_is_released_is_waited_for(
+    place: Place, database: psycopg.Connection
 ) -> None:
-    staged = warehouse.stage("run", tables_of(spark, "run", names=NAMES), {})
-    database.execute(LOCK.format(warehouse.namespace))
+    staged, warehouse = place.stage("run", names=NAMES), place.warehouse
+    database.execute(LOCK.format(place.namespace))
     with pytest.raises(ConflictError, match=r"holds locks in .* for.over 2 s") as refusal:
         warehouse.commit(staged, record("run"))
     assert refusal.value.exit_code == 5
@@ -51,76 +69,71 @@ def test_a_lock_that_another_holds_ends_with_5_and_one_that_is_let_go_is_waited_
     release = threading.Timer(2, database.execute, ["select pg_advisory_unlock_all()"])
     release.start()
     warehouse.commit(staged, record("run"))
-    release.join()  # who has let go is still to hear that he has, when the commit is done
+    release.join()
     assert warehouse.now("recommendations") == staged.token
 
 
 def test_a_reader_inside_a_transaction_sees_tables_of_one_run_and_holds_the_publisher_up(
-    warehouse: PostgresqlWarehouse, database: psycopg.Connection, spark: SparkSession
+    place: Place, database: psycopg.Connection
 ) -> None:
-    publish(warehouse, "old", tables_of(spark, "old", names=NAMES), lambda _: record("old"))
-    staged = warehouse.stage("new", tables_of(spark, "new", names=NAMES), {})
-    select = "select distinct run_id from {}.{}"
+    staged = place.stage("new", names=NAMES)
     with database.transaction():
-        first = database.execute(select.format(warehouse.namespace, NAMES[0])).fetchall()
+        assert set(place.judge(NAMES[0])["run_id"]) == {"old"}
         with pytest.raises(ConflictError, match="a reader holds locks"):
-            warehouse.commit(staged, record("new"))
-        assert database.execute(select.format(warehouse.namespace, NAMES[1])).fetchall() == first == [("old",)]
-    warehouse.commit(staged, record("new"))
-    assert database.execute(select.format(warehouse.namespace, NAMES[1])).fetchall() == [("new",)]
+            place.warehouse.commit(staged, record("new"))
+        assert set(place.judge(NAMES[1])["run_id"]) == {"old"}
+    place.warehouse.commit(staged, record("new"))
+    assert look(place) == whole("new")
 
 
 def test_what_a_dead_publisher_left_goes_and_what_a_living_one_stages_stays(
-    warehouse: PostgresqlWarehouse, database: psycopg.Connection, spark: SparkSession, postgresql: str
+    place: Place, opened: Callable[..., Place], database: psycopg.Connection
 ) -> None:
-    names = ("recommendations",)
-    living = open_warehouse(spark, postgresql, warehouse.namespace)
-    dead = open_warehouse(spark, postgresql, warehouse.namespace)
-    staged = living.stage("living", tables_of(spark, "living", names=names), {})
-    dead.stage("dead", tables_of(spark, "dead", names=names), {})
-    dead.close()  # as the kernel does when a process is killed
-    publish(warehouse, "next", tables_of(spark, "next", names=names), lambda _: record("next"))
-    tokens = {token for (token,) in database.execute(f"select token from {warehouse.namespace}.dcrec_runs").fetchall()}
-    assert tokens == {staged.token, warehouse.now("recommendations")}
+    living, dead = opened("postgresql", place.namespace), opened("postgresql", place.namespace)
+    staged = living.stage("living", names=LISTS)
+    dead.stage("dead", names=LISTS)
+    dead.warehouse.close()  # as the kernel does when a process is killed
+    place.publish("next", names=LISTS)
+    held = {run_id for (run_id,) in database.execute(f"select run_id from {place.namespace}.dcrec_runs").fetchall()}
+    assert held == {"old", "living", "next"}
     with pytest.raises(ConflictError, match="run living was not published"):
-        living.commit(staged, record("living"))
-    living.discard(staged)
-    living.close()
+        living.warehouse.commit(staged, record("living"))
+    living.warehouse.discard(staged)
 
 
 def test_runs_beyond_those_to_keep_go_and_the_record_stays_with_each(
-    warehouse: PostgresqlWarehouse, database: psycopg.Connection, spark: SparkSession
+    place: Place, database: psycopg.Connection
 ) -> None:
-    for run_id in ("one", "two", "three", "four"):
-        tables = tables_of(spark, run_id, 1, ("recommendations",))
-        publish(warehouse, run_id, tables, lambda _: record("any"))
-    assert [run.run_id for run in warehouse.runs()] == ["four", "three", "two"]  # the oldest goes with the next run
-    query = f"select record->>'status', record->'loss' = 'null' from {warehouse.namespace}.dcrec_runs"
+    for run_id in ("two", "three", "four"):
+        place.publish(run_id, 1, LISTS)
+    # The oldest goes with the next run, but not the one that still shows a table.
+    assert [run.run_id for run in place.warehouse.runs()] == ["four", "three", "two", "old"]
+    query = f"select record->>'status', record->'loss' = 'null' from {place.namespace}.dcrec_runs"
     assert set(database.execute(query).fetchall()) == {("published", True)}
-    assert tables_in(database, warehouse.namespace) == {"recommendations"}
 
 
 def test_a_rank_twice_and_a_foreign_table_are_refused(
-    warehouse: PostgresqlWarehouse, database: psycopg.Connection, spark: SparkSession
+    opened: Callable[..., Place], database: psycopg.Connection
 ) -> None:
-    rows = tables_of(spark, "twice")["recommendations"]
+    place = opened("postgresql")
+    rows = place.tables("twice")["recommendations"]
     with pytest.raises(AuditError, match=r"recommendations: Key \(user_id, rank\)=\(.*\) is duplicated"):
-        warehouse.stage("twice", {"recommendations": rows.union(rows)}, {})
-    assert tables_in(database, warehouse.namespace) == set()
-    database.execute(f"create table {warehouse.namespace}.recommendations (mine int)")
-    staged = warehouse.stage("run", {"recommendations": rows}, {})
+        place.warehouse.stage("twice", {"recommendations": rows.union(rows)}, {})
+    assert tables_in(database, place.namespace) == set()
+    database.execute(f"create table {place.namespace}.recommendations (mine int)")
+    staged = place.stage("run", names=LISTS)
     with pytest.raises(ConfigError, match="recommendations is not a view with the columns of this run"):
-        warehouse.commit(staged, record("run"))
-    warehouse.discard(staged)
-    assert tables_in(database, warehouse.namespace) == {"recommendations"}
+        place.warehouse.commit(staged, record("run"))
+    place.warehouse.discard(staged)
+    assert tables_in(database, place.namespace) == {"recommendations"}
 
 
 def test_a_password_is_read_from_a_file_and_never_repeated(
-    postgresql: str, spark: SparkSession, tmp_path: Path
+    postgresql: Postgresql, spark: SparkSession, tmp_path: Path
 ) -> None:
     secret = tmp_path / "password"
     secret.write_text("hunter2\n")
-    server = Server.open(postgresql, "publisher", str(secret), "warehouses.postgresql")
+    server = Server.open(postgresql.url, "publisher", str(secret), "warehouses.postgresql")
     with pytest.raises(ConfigError, match="password authentication failed") as refusal:
         server.connect("warehouses.postgresql.url")
     assert "hunter2" not in f"{refusal.value} {server!r}"
@@ -130,3 +143,88 @@ def test_a_password_is_read_from_a_file_and_never_repeated(
     assert str(failure.value) == (
         'warehouses.postgresql: any.any could not be loaded: FATAL: password authentication failed for user "publisher"'
     )
+
+
+def fall_at(step: str, when: str, place: Place, server: Postgresql, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Have the server fall before or after the first call of a step; the list fills when it has."""
+    make, fallen = getattr(place.warehouse, step), list[str]()
+
+    def fall() -> None:
+        fallen.append(step)
+        server.stop(signal.SIGQUIT)
+        threading.Timer(AWAY_SECONDS, server.start).start()
+
+    def made(*given: Any) -> Any:
+        if fallen:
+            return make(*given)
+        if when == "before":
+            fall()
+            return make(*given)
+        result = make(*given)
+        fall()
+        if step == "_commit":  # the transaction is through, and its answer gets lost
+            raise psycopg.OperationalError("the connection is lost")
+        return result
+
+    monkeypatch.setattr(place.warehouse, step, made)
+    return fallen
+
+
+@pytest.mark.parametrize(
+    ("step", "when"),
+    [
+        ("_load", "before"),
+        ("_load", "after"),
+        ("_commit", "before"),
+        ("_show", "after"),
+        ("_commit", "after"),
+        ("_differing", "before"),
+    ],
+)
+def test_a_server_that_restarts_costs_the_step_and_not_the_run(
+    step: str, when: str, place: Place, postgresql: Postgresql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While rows are loaded, between the steps, inside the commit's transaction, and as its answer is on its way."""
+    place.warehouse.session.lock_seconds = 60
+    with monkeypatch.context() as patch:
+        fallen = fall_at(step, when, place, postgresql, patch)
+        with watching(lambda: look(place)) as (seen,):
+            place.publish("new", names=NAMES)
+    assert fallen == [step]
+    assert seen.keys() <= {whole("old"), whole("new"), None}
+    assert seen[whole("old")] > 2
+    assert look(place) == whole("new")
+    assert [run.run_id for run in place.warehouse.runs()] == ["new", "old"]
+    place.publish("next", names=NAMES)  # which clears up what the lost attempts have left
+    query = f"select count(*) from {place.namespace}.dcrec_runs"
+    assert place.warehouse.session.connection().execute(query).fetchone() == (3,)
+
+
+@pytest.mark.parametrize("step", ["_load", "_commit"])
+def test_a_server_that_stays_away_is_named_and_has_the_tables_of_before_when_it_is_back(
+    step: str, place: Place, postgresql: Postgresql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = getattr(place.warehouse, step)
+
+    def stopped(*given: Any) -> Any:
+        if postgresql.process.poll() is None:
+            postgresql.stop(signal.SIGQUIT)
+        return make(*given)
+
+    monkeypatch.setattr(place.warehouse, step, stopped)
+    place.warehouse.session.lock_seconds = 1
+    try:
+        with pytest.raises(DcrecError, match=r"warehouses\.postgresql: the connection to .* broke, and .* after 1 s"):
+            place.publish("new", names=NAMES)
+    finally:
+        postgresql.start()
+    assert look(place) == whole("old")
+
+
+def test_what_another_publisher_removed_while_the_server_was_away_is_not_committed(place: Place) -> None:
+    staged = place.stage("new", names=NAMES)
+    query = f"delete from {place.namespace}.dcrec_runs where token = %s"
+    place.warehouse.session.connection().execute(query, [staged.token])
+    with pytest.raises(ConflictError, match="another publisher removed what was staged"):
+        place.warehouse.commit(staged, record("new"))
+    assert look(place) == whole("old")

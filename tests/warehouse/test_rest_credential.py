@@ -1,4 +1,4 @@
-"""A whole night through a REST catalog that asks for a credential, by the how-to page's settings."""
+"""A whole run through a REST catalog that asks for a credential, by the how-to page's settings."""
 
 import json
 from collections import Counter
@@ -14,23 +14,21 @@ from pyiceberg.catalog.rest import RestCatalog
 from dcrec_spark.publish.current import current_run
 from tests.clusters.commands import HOW_TO, blocks_of, with_values
 from tests.jobs.job import SMALL, in_sections, names_in, record_of
-from tests.warehouse.commands import started
+from tests.warehouse.commands import PAIRS, started
 from tests.warehouse.gateway import EXCHANGE, SECRET, Gateway, running_gateway
 from tests.warehouse.judges import rest_judge
 from tests.warehouse.places import archives_of
-from tests.warehouse.rest_catalog import running_rest_catalog
+from tests.warehouse.servers import RunningCatalog
 
 pytestmark = pytest.mark.warehouse
 
 DAY = "2026-01-05"
 WRONG = "dcrec:nobody-has-given-this-out"
-RATINGS = [(user, item, 1.0 + (user * item) % 5) for user in range(12) for item in range(10) if (user + item) % 3]
-JOB = "from dcrec_spark.jobs.command import main; main()"
-# Of a token, as the gateway tells it: shorter than a night.
+# Of a token, as the gateway tells it: shorter than a run.
 SECONDS = 10
 
 
-class Night(NamedTuple):
+class Ended(NamedTuple):
     code: int
     printed: str
     logged: str
@@ -43,11 +41,11 @@ class Night(NamedTuple):
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A catalog that has a table of ratings, behind a gateway that demands a token."""
-    home = tmp_path_factory.mktemp("server") / "rest"
-    with running_rest_catalog(home) as server, running_gateway(server.port, SECONDS) as gateway:
+    home = tmp_path_factory.mktemp("server")
+    with RunningCatalog(home) as server, running_gateway(server.port, SECONDS) as gateway:
         catalog = client(gateway)
         catalog.create_namespace("events")
-        ratings = pa.table(dict(zip(("user", "item", "rating"), zip(*RATINGS, strict=True), strict=True)))
+        ratings = pa.table(dict(zip(("user", "item", "rating"), zip(*PAIRS, strict=True), strict=True)))
         catalog.create_table("events.ratings", ratings.schema).append(ratings)
         yield gateway
 
@@ -72,8 +70,8 @@ def settings(gateway: Gateway, tmp_path: Path) -> Path:
     file = tmp_path / "nightly.yaml"
     file.write_text(yaml.safe_dump(sections))
     log = {"enabled": "true", "compress": "false", "dir": (tmp_path / "events").as_uri()}
-    add_to_conf(file, {f"spark.eventLog.{name}": value for name, value in log.items()})
-    add_to_conf(file, {"spark.sql.shuffle.partitions": "2"})
+    logged = {f"spark.eventLog.{name}": value for name, value in log.items()}
+    add_to_conf(file, {**logged, "spark.sql.shuffle.partitions": "2"})
     return file
 
 
@@ -83,19 +81,19 @@ def add_to_conf(settings: Path, properties: Mapping[str, str]) -> None:
     settings.write_text(yaml.safe_dump(sections))
 
 
-def night(settings: Path, *overrides: str) -> Night:
-    """The night of one day, in a process of its own, whose JVM writes to the same log."""
+def retrain(settings: Path, *overrides: str) -> Ended:
+    """Run the job for one day, in a process of its own, whose JVM writes to the same log."""
     more = [word for override in (f"run.run_date={DAY}", *overrides) for word in ("--set", override)]
-    process = started(JOB, ["retrain", "--config", settings, *more])
+    process = started(["retrain", "--config", settings, *more])
     printed, logged = process.communicate(timeout=600)
-    return Night(process.returncode, printed, logged)
+    return Ended(process.returncode, printed, logged)
 
 
 def places_of(secret: str, folder: Path) -> list[Path]:
     return [file for file in folder.rglob("*") if file.is_file() and secret.encode() in file.read_bytes()]
 
 
-def test_a_night_is_read_and_published_with_the_credential_and_a_repeat_replaces_it(
+def test_a_run_is_read_and_published_with_the_credential_and_a_repeat_replaces_it(
     gateway: Gateway, settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CATALOG_CREDENTIAL", gateway.credential)
@@ -106,7 +104,7 @@ def test_a_night_is_read_and_published_with_the_credential_and_a_repeat_replaces
         if renews == "by the secret":
             add_to_conf(settings, {"spark.sql.catalog.lake.token-exchange-enabled": "false"})
         before = len(gateway.grants)
-        ended = night(settings)
+        ended = retrain(settings)
         grants.append(Counter(gateway.grants[before:]))
         assert ended.code == 0, ended.logged[-3000:]
         assert gateway.secret not in ended.printed + ended.logged
@@ -124,7 +122,7 @@ def test_a_night_is_read_and_published_with_the_credential_and_a_repeat_replaces
     summary = table.current_snapshot().summary
     assert (summary["dcrec.run_id"], summary["dcrec.run_date"]) == (runs[1], DAY)
     assert gateway.refused[refused:] == []
-    # A night is longer than its token.
+    # A run is longer than its token.
     assert grants[0][EXCHANGE] > 0
     assert grants[1][EXCHANGE] == 0
     assert grants[1][SECRET] > grants[0][SECRET]
@@ -147,7 +145,7 @@ def test_a_wrong_credential_is_refused_by_name_and_nothing_is_published(
 ) -> None:
     monkeypatch.setenv("CATALOG_CREDENTIAL", WRONG)
 
-    ended = night(settings, f"warehouses.iceberg={namespace}")
+    ended = retrain(settings, f"warehouses.iceberg={namespace}")
 
     assert ended.code == code, ended.logged[-3000:]
     assert ended.error.startswith(named)

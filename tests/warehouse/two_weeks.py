@@ -1,11 +1,9 @@
 """Two weeks of a shop: every night new ratings and a retraining, and on some nights something goes wrong.
 
-One Iceberg table of ratings, read as of a snapshot; three places to publish to: a directory, an Iceberg catalog and
-PostgreSQL. :func:`two_weeks` goes through the nights; tests/warehouse/test_two_weeks.py says what has to hold.
+One Iceberg table of ratings, read as of a snapshot. Three places to publish to: a directory, Iceberg and PostgreSQL.
 """
 
 import json
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -16,14 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 from pyspark.sql import SparkSession
 
-from dcrec_spark.publish.current import current_run, current_run_id
+from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.publish.several import Several
-from tests.jobs.job import SMALL, in_sections
-from tests.warehouse.commands import dcrec_with, killed_before, started
-from tests.warehouse.places import session_settings
+from tests.jobs.job import SMALL
+from tests.warehouse.commands import dcrec_with, killed_before, settings_file, started
 
 FIRST_DAY = date(2026, 11, 1)
 USERS, ITEMS, TASTES, LENGTH, KEEP = 100, 60, 6, 5, 8
@@ -39,12 +35,10 @@ def waiting(*given):
         time.sleep(0.05)
     return commit(*given)
 Several.commit = waiting
-from dcrec_spark.jobs.command import main
-main()
 """
 
 
-class Night(NamedTuple):
+class Command(NamedTuple):
     """What the scheduler saw of one command. served : the run that readers of the directory find afterwards."""
 
     day: date
@@ -53,7 +47,6 @@ class Night(NamedTuple):
     said: str
     run_id: str | None
     served: str | None
-    seconds: float
 
 
 @dataclass
@@ -62,26 +55,22 @@ class Shop:
     scratch: Path
     output: Path
     config: Path
-    nights: list[Night] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)
     snapshots: dict[date, str] = field(default_factory=dict)
 
     @classmethod
     def opened(cls, spark: SparkSession, scratch: Path, url: str) -> "Shop":
-        sections: dict[str, Any] = {
-            "input": {"format": "table", "table": RATINGS},
-            "output": {"path": str(scratch / "shop"), "keep": KEEP},
-            "warehouses": {
-                "iceberg": "sea.shop",
-                "postgresql": {"url": url, "user": "publisher", "namespace": "shop"},
-            },
-            "audit": {"held_out_share": 0.2, "max_below_popularity": None, "max_loss": 0.3, "max_volume_fall": 0.2},
-            "evaluation": {"relevant_from": 4},
-            "spark": {"master": "local[2]",
-                      "conf": {**session_settings(scratch), "spark.sql.catalogImplementation": "in-memory"}},
-        }  # fmt: skip
-        small = {**SMALL, "outcome.rank": TASTES, "outcome.max_iter": 10, "outcome.alpha": 1, "recommend.top_n": LENGTH}
-        config = scratch / "shop.yaml"
-        config.write_text(yaml.safe_dump(in_sections(small, **sections)))
+        config = settings_file(
+            scratch,
+            "shop",
+            None,
+            {**SMALL, "outcome.rank": TASTES, "outcome.max_iter": 10, "outcome.alpha": 1, "recommend.top_n": LENGTH},
+            input={"format": "table", "table": RATINGS},
+            output={"path": str(scratch / "shop"), "keep": KEEP},
+            warehouses={"iceberg": "sea.shop", "postgresql": {"url": url, "user": "publisher", "namespace": "shop"}},
+            audit={"held_out_share": 0.2, "max_below_popularity": None, "max_loss": 0.3, "max_volume_fall": 0.2},
+            evaluation={"relevant_from": 4},
+        )
         spark.sql("CREATE NAMESPACE IF NOT EXISTS sea.events")
         spark.sql(f"CREATE TABLE {RATINGS} (user BIGINT, item BIGINT, rating DOUBLE, day DATE) USING iceberg")
         return cls(spark, scratch, scratch / "shop", config)
@@ -111,36 +100,25 @@ class Shop:
     def command(self, day: date, *options: object) -> list[object]:
         return ["retrain", "--config", self.config, "--set", f"run.run_date={day}", *options]
 
-    def retrain(self, day: date, what: str, *options: object) -> Night:
-        begun, before = time.monotonic(), self.served()
-        result = dcrec_with(*self.command(day, *options))
-        return self.note(day, what, result.exit_code, last_words(result.stderr), before, begun)
+    def retrain(self, day: date, what: str, *options: object) -> None:
+        self.note(day, what, self.command(day, *options))
 
-    def note(self, day: date, what: str, code: int, said: str, before: str | None, begun: float) -> Night:
+    def back_to(self, run_id: str, day: date, what: str) -> None:
+        self.note(day, what, ["rollback", run_id, "--config", self.config])
+
+    def note(self, day: date, what: str, command: list[object]) -> None:
+        before = self.served()
+        result = dcrec_with(*command)
+        self.add(day, what, result.exit_code, result.stderr, before)
+
+    def add(self, day: date, what: str, code: int, errors: str, before: str | None) -> None:
         after = self.served()
-        made = after if after != before else None
-        night = Night(day, what, code, said if code else "", made, after, time.monotonic() - begun)
-        self.nights.append(night)
-        with (self.scratch / "nights.txt").open("a", encoding="utf-8") as diary:
-            diary.write(f"{night}\n")
-        return night
+        said = last_words(errors) if code else ""
+        self.commands.append(Command(day, what, code, said, after if after != before else None, after))
 
     def served(self) -> str | None:
         """The run that readers of the directory find."""
         return current_run_id(str(self.output))
-
-    def record(self) -> dict[str, Any]:
-        return current_run(str(self.output)).record
-
-    def back_to(self, run_id: str, day: date, what: str) -> None:
-        begun, before = time.monotonic(), self.served()
-        result = dcrec_with("rollback", run_id, "--config", self.config)
-        self.note(day, what, result.exit_code, last_words(result.stderr), before, begun)
-
-    def listed(self) -> str:
-        result = dcrec_with("runs", "--config", self.config)
-        assert result.exit_code == 0, result.output
-        return "\n".join(line.rstrip() for line in result.stdout.splitlines() if line.strip())
 
 
 def two_weeks(shop: Shop) -> None:
@@ -158,7 +136,7 @@ def two_weeks(shop: Shop) -> None:
                          "--set", "audit.max_volume_fall=null")  # fmt: skip
             shop.back_to(newest, day, f"rollback to the newest run, of {day}")
         if number == 11:
-            previous = shop.nights[-2].run_id
+            previous = shop.commands[-2].run_id
             shop.back_to(str(previous), day, f"rollback to the run of {days[10]}: the shop does not like the new lists")
 
 
@@ -176,14 +154,14 @@ def _worse_model(shop: Shop, day: date) -> None:
 def _two_schedulers(shop: Shop, day: date) -> None:
     """Both have staged before either commits; the second one goes first."""
     shop.ratings_come_in(day)
-    begun, before = time.monotonic(), shop.served()
-    second = started(SECOND_SCHEDULER.format(folder=str(shop.scratch)), shop.command(day))
+    before = shop.served()
+    second = started(shop.command(day), SECOND_SCHEDULER.format(folder=str(shop.scratch)))
     with _after_the_second(shop, second):
         first = dcrec_with(*shop.command(day))
     _, errors = second.communicate(timeout=600)
-    shop.note(day, "retrain, started by a second scheduler", second.returncode, last_words(errors), before, begun)
-    shop.note(day, "retrain, started by the first scheduler at the same time", first.exit_code,
-              last_words(first.stderr), shop.served(), begun)  # fmt: skip
+    shop.add(day, "retrain, started by a second scheduler", second.returncode, errors, before)
+    shop.add(day, "retrain, started by the first scheduler at the same time", first.exit_code, first.stderr,
+             shop.served())  # fmt: skip
 
 
 @contextmanager
@@ -208,16 +186,12 @@ def _after_the_second(shop: Shop, second: Any) -> Iterator[None]:
 
 def _killed(shop: Shop, day: date) -> None:
     shop.ratings_come_in(day)
-    begun, before = time.monotonic(), shop.served()
+    before = shop.served()
     killed_before("PostgresqlWarehouse", shop.command(day))
-    shop.note(day, "retrain, killed between Iceberg and PostgreSQL", -signal.SIGKILL, "killed", before, begun)
+    shop.add(day, "retrain, killed between Iceberg and PostgreSQL", -signal.SIGKILL, "killed", before)
     shop.retrain(day, "the same command again")
 
 
 def last_words(errors: str) -> str:
     lines = [line for line in errors.splitlines() if line.startswith("{")]
     return str(json.loads(lines[-1]).get("event", "")) if lines else errors[-500:]
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0))

@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from dcrec_spark.config.jobs import TuneConfig
 from dcrec_spark.config.stages import exposure_params, outcome_params
@@ -20,6 +20,7 @@ from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.splits import split_by_time, split_within_users
 from dcrec_spark.evaluation.weights import weigh_by_exposure
 from dcrec_spark.jobs.job import Context
+from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.tune.candidates import Candidate
 from dcrec_spark.jobs.tune.trials import Measured
 from dcrec_spark.local.data import Parts, gather
@@ -37,14 +38,6 @@ _VANISHED = "outcome: all factors are zero: less regularisation, or more data"
 
 # A candidate and its result.
 Attempt = tuple[Candidate, Measured | FitError]
-
-
-class Sizes(NamedTuple):
-    """Ratings of each part. Of the held-out ones, ``unknown`` have a user or item without training and are dropped."""
-
-    train: int
-    validation: int
-    unknown: int
 
 
 class Split(NamedTuple):
@@ -113,14 +106,16 @@ class InMemory:
     wave: int
 
     @classmethod
-    def open(cls, spark: SparkSession, config: TuneConfig, held_out: Split) -> "tuple[InMemory, Sizes]":
+    def open(cls, context: Context[TuneConfig], held_out: Split) -> Self:
         """Bring both parts to the driver. Raises DataError: a part is empty."""
+        config, spark = context.config, context.spark
         gathered = gather(held_out._asdict(), COLUMNS)
         parts = gathered.select_known("validation", ("train",))
         sizes = [len(part["rating"]) for part in (parts.of["train"], gathered.of["validation"], parts.of["validation"])]
+        _note_sizes(context.run, *sizes)
         if config.tuning.weights == "exposure":
             parts = parts.with_weights("validation", weights_of(parts, "validation", "train", _weighing(config, [])))
-        return cls(config, Bench(spark, {"": parts}), parts, ROUNDS * cores(spark)), _sizes(*sizes)
+        return cls(config, Bench(spark, {"": parts}), parts, ROUNDS * cores(spark))
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
         """Yield results in the order of the candidates."""
@@ -152,19 +147,19 @@ class OnCluster:
     wave: int = 1
 
     @classmethod
-    def open(cls, context: Context[TuneConfig], held_out: Split) -> "tuple[OnCluster, Sizes]":
+    def open(cls, context: Context[TuneConfig], held_out: Split) -> Self:
         """Cache both parts, which are released with the job. Raises DataError: a part is empty."""
         config, train, validation = context.config, context.cache(held_out.train), context.cache(held_out.validation)
         known = validation
         for side in (COLUMNS.user, COLUMNS.item):
             known = known.join(train.select(side).distinct(), side, "left_semi")
         known = context.cache(known.select(train.columns))
-        sizes = _sizes(train.count(), validation.count(), known.count())
+        _note_sizes(context.run, train.count(), validation.count(), known.count())
         if config.tuning.weights == "exposure":
             exposure = _weighing(config, train.columns).fit(train)
             context.resources.callback(exposure.release)
             known = context.cache(weigh_by_exposure(exposure.transform(known)))
-        return cls(config, Split(train, known)), sizes
+        return cls(config, Split(train, known))
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
         """Fit the candidates of each exposure model, then release it."""
@@ -232,10 +227,17 @@ def _weighing(config: TuneConfig, columns: Sequence[str]) -> PoissonFactorizatio
     return PoissonFactorization(**exposure_params(config.exposure, config.engine, config.run.seed, columns))
 
 
-def _sizes(train: int, held_out: int, known: int) -> Sizes:
+def _note_sizes(run: Run, train: int, held_out: int, known: int) -> None:
+    """Note the ratings of each part, and the held-out ones that can't be used. Raises DataError: a part is empty."""
+    unknown = held_out - known
     if not train or not known:
         raise DataError(
             f"setting tuning.validation_share leaves {train} ratings to fit to and {known} to choose by "
-            f"({held_out - known} more are of users or items without any to fit to); expected some of both"
+            f"({unknown} more are of users or items without any to fit to); expected some of both"
         )
-    return Sizes(train, known, held_out - known)
+    run.counts |= {"train": train, "held_out": known}
+    if unknown:
+        run.counts["held_out_unknown"] = unknown
+        run.warnings.append(
+            f"{unknown} of the ratings held out are of users or items without any to fit to, and were not used"
+        )

@@ -34,7 +34,7 @@ from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.jobs.run_record import Run, fingerprint
 from dcrec_spark.jobs.tables import reject_table, text_file
 from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates, format_parameters
-from dcrec_spark.jobs.tune.fits import Fits, InMemory, OnCluster, Sizes, fits_in_memory, metric_settings, split
+from dcrec_spark.jobs.tune.fits import Fits, InMemory, OnCluster, fits_in_memory, metric_settings, split
 from dcrec_spark.jobs.tune.trials import Ledger, SearchResult, TrialRow, choose
 from dcrec_spark.publish import schemas
 from dcrec_spark.publish.current import current_record
@@ -87,15 +87,9 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         chosen_by = None if given is None else validate_other(context, given, VALIDATION).ratings
         ledger = Ledger(*open_files(context.output, context.spark), _search_name(config, run, chosen_by))
         with step("hold out"):
-            parts = split(config, valid.ratings, chosen_by)
-            small = valid.counts["ratings"] <= self.most_in_memory
-            opened: tuple[Fits, Sizes] = (
-                InMemory.open(context.spark, config, parts)
-                if small and fits_in_memory(config, inputs.candidates, valid.ratings.columns)
-                else OnCluster.open(context, parts)
-            )
-            fits, sizes = opened
-            _record_sizes(run, sizes)
+            parts, small = split(config, valid.ratings, chosen_by), valid.counts["ratings"] <= self.most_in_memory
+            in_memory = small and fits_in_memory(config, inputs.candidates, valid.ratings.columns)
+            fits: Fits = InMemory.open(context, parts) if in_memory else OnCluster.open(context, parts)
         with step("search"):
             rows = search(inputs.candidates, fits, ledger, run.run_id, config.tuning.metric, context.reporter.counter)
         choice = choose(rows, metric_settings(config))
@@ -179,15 +173,6 @@ def _search_name(config: TuneConfig, run: Run, chosen_by: DataFrame | None) -> s
         "version": __version__,
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _record_sizes(run: Run, sizes: Sizes) -> None:
-    run.counts |= {"train": sizes.train, "held_out": sizes.validation}
-    if sizes.unknown:
-        run.counts["held_out_unknown"] = sizes.unknown
-        run.warnings.append(
-            f"{sizes.unknown} of the ratings held out are of users or items without any to fit to, and were not used"
-        )
 
 
 def _record_search(run: Run, ledger: Ledger, rows: Sequence[TrialRow], choice: SearchResult) -> None:

@@ -1,7 +1,7 @@
 """Normal equations of least squares, assembled and solved row by row.
 
-The matrix and the right-hand side of a row are one upper triangle. Its last column is the right-hand side. Cholesky's
-method, A = U'U, leaves U'^-1 b there.
+The matrix of a row is its lower triangle. Its factor is lower too, A = L'L, so that elimination begins at the last
+unknown and all loops over columns begin at the first: they are whole vectors from aligned memory.
 
 Matrices are cut into panels of PANEL columns, and a panel is a contiguous block of memory::
 
@@ -25,8 +25,8 @@ TILE = 4
 # Nonzeros of a row that are gathered at a time: they stay in the L1 cache. A multiple of TILE.
 PIECE = 32
 PANEL = 64
-# Columns are worked on in runs of so many, whole vectors of any processor. Divides PANEL.
-VECTOR = 8
+# Bytes of a vector and of a cache line. Columns are worked on in runs of so many bytes.
+LINE = 64
 ROW_1, ROW_2, ROW_3 = np.uint64(PANEL), np.uint64(2 * PANEL), np.uint64(3 * PANEL)
 COLUMN_1, COLUMN_2, COLUMN_3 = np.uint64(1), np.uint64(2), np.uint64(3)
 
@@ -34,9 +34,9 @@ COLUMN_1, COLUMN_2, COLUMN_3 = np.uint64(1), np.uint64(2), np.uint64(3)
 @inline
 def add_products(
     target: Numbers, to: int, sign: Any, left: Numbers, at_left: int, right: Numbers, at_right: int,
-    length: int, begin: int, end: int,
+    length: int, end: int,
 ) -> None:  # fmt: skip
-    """Add sign left' right to four rows of the target, in columns from ``begin`` to ``end`` of one panel.
+    """Add sign left' right to four rows of the target, in the columns of one panel before ``end``.
 
     to, at_right : places of the first row of the panel. at_left : place of the first of four columns.
     length : rows of left and right, a multiple of TILE.
@@ -50,7 +50,7 @@ def add_products(
         c0, c1, c2, c3 = sign * left[m], sign * left[m + COLUMN_1], sign * left[m + COLUMN_2], sign * left[m + COLUMN_3]
         d0, d1, d2, d3 = sign * left[q], sign * left[q + COLUMN_1], sign * left[q + COLUMN_2], sign * left[q + COLUMN_3]
         r = np.uint64(at_right + n * PANEL)
-        for column in range(begin, end):
+        for column in range(end):
             k = np.uint64(column)
             a, b, c, d = right[r + k], right[r + ROW_1 + k], right[r + ROW_2 + k], right[r + ROW_3 + k]
             target[t + k] += (a0 * a + b0 * b) + (c0 * c + d0 * d)
@@ -65,176 +65,217 @@ def place(rows: int, row: int, k: int) -> int:
     return (k // PANEL * rows + row) * PANEL + k % PANEL
 
 
-@jit
-def solve_rows(first: int, last: int, given: RowSystems, solved: Numbers) -> None:
-    """Solve (base + diag(ridge) + border + X' diag(curvature) X) x = right + X' pull of each row.
-
-    NaN if a matrix is not positive definite.
-    """
-    common, triangle, gathered, curved = _scratch(given.base)
-    for row in range(first, last):
-        _assemble(row, given, common, triangle, gathered, curved)
-        _solve(triangle, len(given.base), solved[row])
-
-
-@jit
-def assemble_rows(first: int, last: int, given: RowSystems, matrices: Numbers, rights: Numbers) -> None:
-    """Write the lower triangle of each row's matrix, and its right-hand side, from the first row on."""
-    common, triangle, gathered, curved = _scratch(given.base)
-    width = len(given.base)
-    for row in range(first, last):
-        _assemble(row, given, common, triangle, gathered, curved)
-        for j in range(width):
-            rights[row - first, j] = triangle[place(tiled(width), j, width)]
-            for k in range(j, width):
-                matrices[row - first, k, j] = triangle[place(tiled(width), j, k)]
-
-
 @inline
 def tiled(number: int) -> int:
     """Round up to a multiple of TILE."""
     return (number + TILE - 1) // TILE * TILE
 
 
+@inline
+def _columns(j: int, panel: int, size: int) -> int:
+    """Count the columns of a panel that four rows from j on have, in whole lines of numbers of so many bytes."""
+    vector = LINE // size
+    return (j % PANEL + TILE + vector - 1) // vector * vector if panel == j // PANEL else PANEL
+
+
 @jit
-def _scratch(base: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Return the triangle that all rows have in common, one for a row, and places for gathered sources."""
-    width = len(base)
-    panels, rows = width // PANEL + 1, tiled(width)
-    common = np.zeros(panels * rows * PANEL, base.dtype)
-    for j in range(width):
-        for k in range(j, width):
-            common[place(rows, j, k)] = base[j, k]
+def solve_rows(first: int, last: int, given: RowSystems, solved: Numbers) -> None:
+    """Solve (base + diag(ridge) + border + X' diag(curvature) X) x = right + X' pull of each row.
+
+    given : its sources are those of all unknowns, in rows of whole lines. NaN if a matrix is not positive definite.
+    """
+    common, triangle, gathered, curved, right = _scratch(given.base)
+    width = len(given.base)
+    for row in range(first, last):
+        _assemble(row, given, common, triangle, gathered, curved, right)
+        definite = _solve(triangle, tiled(width), right)
+        for k in range(width):
+            solved[row, k] = right[k] if definite else np.nan
+
+
+@jit
+def assemble_rows(first: int, last: int, given: RowSystems, matrices: Numbers, rights: Numbers) -> None:
+    """Write the lower triangle of each row's matrix, and its right-hand side, from the first row on."""
+    common, triangle, gathered, curved, right = _scratch(given.base)
+    width = len(given.base)
+    for row in range(first, last):
+        _assemble(row, given, common, triangle, gathered, curved, right)
+        for j in range(width):
+            rights[row - first, j] = right[j]
+            for k in range(j + 1):
+                matrices[row - first, j, k] = triangle[place(tiled(width), j, k)]
+
+
+@jit
+def _scratch(base: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers, Numbers]:
+    """Return the triangle that all rows have in common, one for a row, two places for sources, a right-hand side.
+
+    Rows that fill the last tile are those of the unit matrix.
+    """
+    width, rows, kind = len(base), tiled(len(base)), base.dtype
+    panels = (rows + PANEL - 1) // PANEL
+    common = _zeros(panels * rows * PANEL, kind)
+    for j in range(rows):
+        for k in range(j + 1):
+            common[place(rows, j, k)] = base[j, k] if j < width else j == k
     length = panels * PIECE * PANEL
-    return common, np.empty_like(common), np.zeros(length, base.dtype), np.zeros(length, base.dtype)
+    return common, _zeros(len(common), kind), _zeros(length, kind), _zeros(length, kind), _zeros(panels * PANEL, kind)
+
+
+@jit
+def _zeros(length: int, kind: Any) -> Numbers:
+    """Make an array that begins with a cache line."""
+    numbers = np.zeros(length + LINE, kind)
+    begin = -numbers.ctypes.data % LINE // numbers.itemsize
+    return numbers[begin : begin + length]
 
 
 @jit
 def _assemble(
-    row: int, given: RowSystems, common: Numbers, triangle: Numbers, gathered: Numbers, curved: Numbers
+    row: int, given: RowSystems, common: Numbers, triangle: Numbers, gathered: Numbers, curved: Numbers, right: Numbers
 ) -> None:
-    """Assemble a row's matrix and right-hand side in the triangle."""
-    width, bordered = given.right.shape[1], given.border.shape[1] > 0
-    panels, rows = width // PANEL + 1, tiled(width)
-    one = triangle.dtype.type(1.0)
+    """Assemble a row's matrix in the triangle, and its right-hand side."""
+    width, bordered, one = given.right.shape[1], given.border.shape[1] > 0, triangle.dtype.type(1.0)
+    rows = tiled(width)
     triangle[:] = common
+    right[:] = 0.0
     for j in range(width):
         triangle[place(rows, j, j)] += given.ridge[row, j]
-        triangle[place(rows, j, width)] = given.right[row, j]
+        right[j] = given.right[row, j]
         if bordered:
-            triangle[place(rows, j, width - 1)] += given.border[row, j]
+            triangle[place(rows, width - 1, j)] += given.border[row, j]
     for start in range(given.row_ptr[row], given.row_ptr[row + 1], PIECE):
-        end = min(start + PIECE, given.row_ptr[row + 1])
-        _gather(start, end, given, gathered, curved)
+        length = tiled(min(PIECE, given.row_ptr[row + 1] - start))
+        _gather(start, given.row_ptr[row + 1], given, gathered, curved, right)
         for j in range(0, width, TILE):
-            for panel in range(j // PANEL, panels):
-                begin, stop = _columns(j, panel, width)
+            for panel in range(j // PANEL + 1):
                 add_products(
-                    triangle, (panel * rows + j) * PANEL, one, gathered, place(PIECE, 0, j),
-                    curved, panel * PIECE * PANEL, tiled(end - start), begin, stop,
+                    triangle, (panel * rows + j) * PANEL, one, curved, place(PIECE, 0, j),
+                    gathered, panel * PIECE * PANEL, length, _columns(j, panel, triangle.itemsize),
                 )  # fmt: skip
 
 
-@inline
-def _columns(j: int, panel: int, width: int) -> tuple[int, int]:
-    """Return the columns of a panel that rows from j on have, in whole vectors: some lie before j or after the last."""
-    begin = j % PANEL // VECTOR * VECTOR if panel == j // PANEL else 0
-    return begin, min(PANEL, (width + 1 - panel * PANEL + VECTOR - 1) // VECTOR * VECTOR)
+@jit
+def _gather(start: int, stop: int, given: RowSystems, gathered: Numbers, curved: Numbers, right: Numbers) -> None:
+    """Copy the sources of a piece of nonzeros, and their products with the curvatures. Zeros fill the last tile.
+
+    The right-hand side gets the sources times the pulls.
+    """
+    last, columns, zero = given.right.shape[1] - 1, given.sources.shape[1], right.dtype.type(0.0)
+    end = min(start + PIECE, stop)
+    for panel in range((columns + PANEL - 1) // PANEL):
+        begin, width = np.uint64(panel * PANEL), min(PANEL, columns - panel * PANEL)
+        for n in range(start, end):
+            source, weight = given.sources[np.uint64(given.col[n])], given.curvature[n]
+            at = np.uint64((panel * PIECE + n - start) * PANEL)
+            for column in range(width):
+                k = np.uint64(column)
+                number = source[begin + k]
+                gathered[at + k] = number
+                curved[at + k] = number * weight
+        for n in range(end - start, tiled(end - start)):
+            at = (panel * PIECE + n) * PANEL
+            gathered[at : at + PANEL] = zero
+            curved[at : at + PANEL] = zero
+    if given.border.shape[1] > 0:
+        for n in range(start, end):
+            at = np.uint64(place(PIECE, n - start, last))
+            gathered[at], curved[at] = given.a_hat[n], given.a_hat[n] * given.curvature[n]
+    for n in range(start, end, TILE):
+        p, q = given.pull[n], given.pull[n + 1] if n + 1 < end else zero
+        r, s = given.pull[n + 2] if n + 2 < end else zero, given.pull[n + 3] if n + 3 < end else zero
+        for panel in range((columns + PANEL - 1) // PANEL):
+            begin, at = np.uint64(panel * PANEL), np.uint64((panel * PIECE + n - start) * PANEL)
+            for column in range(min(PANEL, columns - panel * PANEL)):
+                k = np.uint64(column)
+                a, b, c, d = (
+                    gathered[at + k],
+                    gathered[at + ROW_1 + k],
+                    gathered[at + ROW_2 + k],
+                    gathered[at + ROW_3 + k],
+                )
+                right[begin + k] += (p * a + q * b) + (r * c + s * d)
 
 
 @jit
-def _gather(start: int, end: int, given: RowSystems, gathered: Numbers, curved: Numbers) -> None:
-    """Copy the sources of some nonzeros, and their products with the curvatures. Zeros fill the last tile."""
-    rank, width, bordered = given.rank, given.right.shape[1], given.border.shape[1] > 0
-    bias, last, right = place(PIECE, 0, rank), place(PIECE, 0, width - 1), place(PIECE, 0, width)
-    has_bias = width - bordered > rank
-    fours = rank - rank % TILE
-    for n in range(start, end):
-        source, weight, row = given.sources[given.col[n]], given.curvature[n], (n - start) * PANEL
-        for k in range(0, fours, TILE):
-            # Four are read before any is written, so that they move as one vector.
-            at, i = np.uint64(place(PIECE, 0, k) + row), np.uint64(k)
-            a, b, c, d = source[i], source[i + COLUMN_1], source[i + COLUMN_2], source[i + COLUMN_3]
-            gathered[at], gathered[at + COLUMN_1], gathered[at + COLUMN_2], gathered[at + COLUMN_3] = a, b, c, d
-            a, b, c, d = a * weight, b * weight, c * weight, d * weight
-            curved[at], curved[at + COLUMN_1], curved[at + COLUMN_2], curved[at + COLUMN_3] = a, b, c, d
-        for k in range(fours, rank):
-            at, number = np.uint64(place(PIECE, 0, k) + row), source[np.uint64(k)]
-            gathered[at], curved[at] = number, number * weight
-        if has_bias:
-            gathered[bias + row], curved[bias + row] = 1.0, weight
-        if bordered:
-            gathered[last + row], curved[last + row] = given.a_hat[n], given.a_hat[n] * weight
-        curved[right + row] = given.pull[n]
-    for row in range(end - start, tiled(end - start)):
-        for k in range(width + 1):
-            gathered[place(PIECE, row, k)], curved[place(PIECE, row, k)] = 0.0, 0.0
+def _solve(triangle: Numbers, rows: int, right: Numbers) -> bool:
+    """Solve in place by Cholesky's method, four rows at a time, from the last ones on. 1 / L_jj on the diagonal.
 
-
-@jit
-def _solve(triangle: Numbers, width: int, unknown: Numbers) -> None:
-    """Solve for ``width`` unknowns by Cholesky's method, four rows at a time, in place. 1 / U_jj on the diagonal."""
-    panels, rows, minus = width // PANEL + 1, tiled(width), triangle.dtype.type(-1.0)
-    for j in range(0, width, TILE):
-        for panel in range(j // PANEL, panels):
-            begin, stop = _columns(j, panel, width)
+    Returns whether the matrix is positive definite.
+    """
+    minus = triangle.dtype.type(-1.0)
+    for j in range(rows - TILE, -1, -TILE):
+        tile, below = place(rows, j, j), j + TILE
+        for panel in range(j // PANEL + 1):
             add_products(
-                triangle, (panel * rows + j) * PANEL, minus, triangle, place(rows, 0, j),
-                triangle, panel * rows * PANEL, j, begin, stop,
+                triangle, (panel * rows + j) * PANEL, minus, triangle, tile + TILE * PANEL,
+                triangle, (panel * rows + below) * PANEL, rows - below, _columns(j, panel, triangle.itemsize),
             )  # fmt: skip
-        if not _factorize(triangle, place(rows, j, j), min(TILE, width - j)):
-            unknown[:] = np.nan
-            return
-        for panel in range(j // PANEL, panels):
-            begin = j % PANEL + TILE if panel == j // PANEL else 0
-            _divide(
-                triangle, place(rows, j, j), (panel * rows + j) * PANEL, begin, min(PANEL, width + 1 - panel * PANEL)
-            )
-    for j in range((width - 1) // TILE * TILE, -1, -TILE):
-        _substitute(triangle, j, width, rows, unknown)
-
-
-@inline
-def _factorize(triangle: Numbers, at: int, size: int) -> bool:
-    """Factorize the tile at this place, in its first ``size`` rows. Returns whether it is positive definite."""
-    for row in range(size):
-        for above in range(row):
-            for k in range(row, TILE):
-                triangle[at + row * PANEL + k] -= triangle[at + above * PANEL + row] * triangle[at + above * PANEL + k]
-        left = triangle[at + row * PANEL + row]
-        if not left > 0.0:
+        if not _factorize(triangle, tile, right, j):
             return False
-        inverse = triangle.dtype.type(1.0) / np.sqrt(left)
-        triangle[at + row * PANEL + row] = inverse
-        for k in range(row + 1, TILE):
-            triangle[at + row * PANEL + k] *= inverse
+        for panel in range(j // PANEL + 1):
+            _divide(triangle, tile, (panel * rows + j) * PANEL, right, j, panel * PANEL)
+    for j in range(0, rows, TILE):
+        _substitute(triangle, j, rows, right)
     return True
 
 
 @inline
-def _divide(triangle: Numbers, tile: int, to: int, begin: int, end: int) -> None:
-    """Divide four rows, in columns of the panel at ``to``, by the factors of their tile."""
-    t1, t2, t3 = tile + PANEL, tile + 2 * PANEL, tile + 3 * PANEL
-    aa, ab, ac, ad = triangle[tile], triangle[tile + 1], triangle[tile + 2], triangle[tile + 3]
-    bb, bc, bd = triangle[t1 + 1], triangle[t1 + 2], triangle[t1 + 3]
-    cc, cd, dd = triangle[t2 + 2], triangle[t2 + 3], triangle[t3 + 3]
-    at = np.uint64(to)
-    for column in range(begin, end):
-        k = np.uint64(column)
-        a = triangle[at + k] * aa
-        b = (triangle[at + ROW_1 + k] - ab * a) * bb
-        c = (triangle[at + ROW_2 + k] - ac * a - bc * b) * cc
-        d = (triangle[at + ROW_3 + k] - ad * a - bd * b - cd * c) * dd
-        triangle[at + k], triangle[at + ROW_1 + k], triangle[at + ROW_2 + k], triangle[at + ROW_3 + k] = a, b, c, d
+def _factorize(triangle: Numbers, tile: int, right: Numbers, j: int) -> bool:
+    """Factorize a tile, and solve for its part of L'^-1 right. Returns whether it is positive definite."""
+    for row in range(TILE - 1, -1, -1):
+        at = tile + row * PANEL
+        for below in range(TILE - 1, row, -1):
+            factor = triangle[tile + below * PANEL + row]
+            for k in range(row + 1):
+                triangle[at + k] -= factor * triangle[tile + below * PANEL + k]
+            right[j + row] -= factor * right[j + below]
+        if not triangle[at + row] > 0.0:
+            return False
+        inverse = triangle.dtype.type(1.0) / np.sqrt(triangle[at + row])
+        triangle[at + row] = inverse
+        right[j + row] *= inverse
+        for k in range(row):
+            triangle[at + k] *= inverse
+    return True
 
 
 @inline
-def _substitute(triangle: Numbers, j: int, width: int, rows: int, unknown: Numbers) -> None:
-    """Find four unknowns from j on, as many as there are, from those after them."""
-    for row in range(min(j + TILE, width) - 1, j - 1, -1):
-        left = triangle[place(rows, row, width)]
-        for panel in range(row // PANEL, width // PANEL + 1):
-            at = np.uint64((panel * rows + row) * PANEL)
-            for column in range(max(0, row + 1 - panel * PANEL), min(PANEL, width - panel * PANEL)):
-                left -= triangle[at + np.uint64(column)] * unknown[panel * PANEL + column]
-        unknown[row] = left * triangle[place(rows, row, row)]
+def _divide(triangle: Numbers, tile: int, to: int, right: Numbers, j: int, first: int) -> None:
+    """Divide four rows from j on, in the columns of a panel before j, by their tile. The right-hand side follows."""
+    t1, t2, t3 = tile + PANEL, tile + 2 * PANEL, tile + 3 * PANEL
+    aa, ba, bb = triangle[tile], triangle[t1], triangle[t1 + 1]
+    ca, cb, cc = triangle[t2], triangle[t2 + 1], triangle[t2 + 2]
+    da, db, dc, dd = triangle[t3], triangle[t3 + 1], triangle[t3 + 2], triangle[t3 + 3]
+    p, q, r, s = right[j], right[j + 1], right[j + 2], right[j + 3]
+    at, begin = np.uint64(to), np.uint64(first)
+    for column in range(min(PANEL, j - first)):
+        k = np.uint64(column)
+        d = triangle[at + ROW_3 + k] * dd
+        c = (triangle[at + ROW_2 + k] - dc * d) * cc
+        b = (triangle[at + ROW_1 + k] - db * d - cb * c) * bb
+        a = (triangle[at + k] - da * d - ca * c - ba * b) * aa
+        triangle[at + k], triangle[at + ROW_1 + k], triangle[at + ROW_2 + k], triangle[at + ROW_3 + k] = a, b, c, d
+        right[begin + k] -= (p * a + q * b) + (r * c + s * d)
+
+
+@inline
+def _substitute(triangle: Numbers, j: int, rows: int, right: Numbers) -> None:
+    """Find four unknowns from j on from those before them."""
+    zero = triangle.dtype.type(0.0)
+    a, b, c, d = zero, zero, zero, zero
+    for panel in range(j // PANEL + 1):
+        at, begin = np.uint64((panel * rows + j) * PANEL), np.uint64(panel * PANEL)
+        for column in range(min(PANEL, j - panel * PANEL)):
+            k = np.uint64(column)
+            x = right[begin + k]
+            a += triangle[at + k] * x
+            b += triangle[at + ROW_1 + k] * x
+            c += triangle[at + ROW_2 + k] * x
+            d += triangle[at + ROW_3 + k] * x
+    tile = place(rows, j, j)
+    for row, known in enumerate((a, b, c, d)):
+        left = right[j + row] - known
+        for k in range(row):
+            left -= triangle[tile + row * PANEL + k] * right[j + k]
+        right[j + row] = left * triangle[tile + row * PANEL + row]

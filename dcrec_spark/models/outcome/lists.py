@@ -7,7 +7,13 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.models.fitting.checks import require_columns, require_ids_alike, require_number, require_same_ids
+from dcrec_spark.models.fitting.checks import (
+    require_columns,
+    require_ids_alike,
+    require_new_columns,
+    require_number,
+    require_same_ids,
+)
 from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.rank import Ranking, rank
 from dcrec_spark.models.outcome.similar import Similarity, similar
@@ -46,6 +52,16 @@ class RankedLists(OutcomeParams):
     numItems: int
     numUsers: int
 
+    @property
+    @abstractmethod
+    def intercept(self) -> float:
+        """beta_0."""
+
+    @property
+    @abstractmethod
+    def meanRating(self) -> float:
+        """Mean of the training ratings."""
+
     @abstractmethod
     def tables(self) -> tuple[DataFrame, DataFrame]:
         """Users and items with all that the model knows of them."""
@@ -53,6 +69,53 @@ class RankedLists(OutcomeParams):
     @abstractmethod
     def scoringVectors(self) -> ScoringVectors:
         """Return the vectors whose inner products are the two parts of every score."""
+
+    def _transform(self, dataset: DataFrame) -> DataFrame:
+        """Add predictionCol. An unknown id gets NaN or the mean rating, or its row is dropped (coldStartStrategy)."""
+        return self._predict(dataset, [])
+
+    def predictParts(self, dataset: DataFrame) -> DataFrame:
+        """Predict as :meth:`transform` does, and add the two parts of each prediction.
+
+        Parameters
+        ----------
+        dataset : DataFrame
+            User and item columns as in training.
+
+        Returns
+        -------
+        DataFrame
+            ``dataset`` with predictionCol, which is preference + confounder + intercept. ``preference``, theta . beta
+            and the biases, and ``confounder``, gamma times the substitute confounder. Where coldStartStrategy gives an
+            unknown id the mean rating, both parts are 0.
+
+        Raises
+        ------
+        DataError
+            A column is missing, or an output has the name of one.
+        """
+        return self._predict(dataset, ["preference", "confounder"])
+
+    def _predict(self, dataset: DataFrame, parts: list[str]) -> DataFrame:
+        get = self.getOrDefault
+        user, item, cold = get("userCol"), get("itemCol"), get("coldStartStrategy")
+        require_columns(dataset, [user, item], [])
+        outputs = {"prediction": get("predictionCol"), **{part: part for part in parts}}
+        require_new_columns(dataset, {"predictionCol": outputs["prediction"], **{part: part for part in parts}})
+        require_ids_alike(dataset, (user, item), self.tables())
+        joined, preference, confounder = self.scoringVectors().join(dataset, user, item)
+        values = {
+            "prediction": (preference + confounder + F.lit(self.intercept), self.meanRating),
+            "preference": (preference, 0.0),
+            "confounder": (confounder, 0.0),
+        }
+        columns = [
+            F.coalesce(values[name][0], F.lit(values[name][1] if cold == "mean" else float("nan"))).alias(column)
+            for name, column in outputs.items()
+        ]
+        if cold == "drop":
+            joined = joined.where(F.col("__user_preference").isNotNull() & F.col("__item_preference").isNotNull())
+        return joined.select(*map(quoted, dataset.columns), *columns)
 
     def recommendationTable(
         self,

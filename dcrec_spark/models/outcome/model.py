@@ -15,11 +15,6 @@ from dcrec_spark.models.explain.explain import explain_pairs
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure
 from dcrec_spark.models.families.registry import FAMILIES, family_of
-from dcrec_spark.models.fitting.checks import (
-    require_columns,
-    require_ids_alike,
-    require_new_columns,
-)
 from dcrec_spark.models.fitting.degeneracies import Degeneracy
 from dcrec_spark.models.fitting.facts import OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
@@ -33,7 +28,7 @@ from dcrec_spark.models.persistence.mlio import Persistent, Saved
 from dcrec_spark.spark.planning import few_partitions
 
 
-class DeconfoundedMFModel(Model, RankedLists, Persistent):
+class DeconfoundedMFModel(RankedLists, Model, Persistent):
     """A fitted outcome model, as :class:`DeconfoundedMF` makes it.
 
     The factors of a fit stay cached while the model, or one made from it, is referred to. The next fit releases what
@@ -164,53 +159,6 @@ class DeconfoundedMFModel(Model, RankedLists, Persistent):
         parts = PartsOfVectors(family_of(self).has_biases, form, len(covariates.user_composition.mean), baseline)
         vectors = scoring_vectors(users, True, parts), scoring_vectors(items, False, parts)
         return ScoringVectors(*vectors, self.numUsers, self.numItems, self.intercept, form, weight)
-
-    def _transform(self, dataset: DataFrame) -> DataFrame:
-        """Add predictionCol. An unknown id gets NaN or the mean rating, or its row is dropped (coldStartStrategy)."""
-        return self._predict(dataset, [])
-
-    def predictParts(self, dataset: DataFrame) -> DataFrame:
-        """Predict as :meth:`transform` does, and add the two parts of each prediction.
-
-        Parameters
-        ----------
-        dataset : DataFrame
-            User and item columns as in training.
-
-        Returns
-        -------
-        DataFrame
-            ``dataset`` with predictionCol, which is preference + confounder + intercept. ``preference``, theta . beta
-            and the biases, and ``confounder``, gamma times the substitute confounder. Where coldStartStrategy gives an
-            unknown id the mean rating, both parts are 0.
-
-        Raises
-        ------
-        DataError
-            A column is missing, or an output has the name of one.
-        """
-        return self._predict(dataset, ["preference", "confounder"])
-
-    def _predict(self, dataset: DataFrame, parts: list[str]) -> DataFrame:
-        get = self.getOrDefault
-        user, item, cold = get("userCol"), get("itemCol"), get("coldStartStrategy")
-        require_columns(dataset, [user, item], [])
-        outputs = {"prediction": get("predictionCol"), **{part: part for part in parts}}
-        require_new_columns(dataset, {"predictionCol": outputs["prediction"], **{part: part for part in parts}})
-        require_ids_alike(dataset, (user, item), self.tables())
-        joined, preference, confounder = self.scoringVectors().join(dataset, user, item)
-        values = {
-            "prediction": (preference + confounder + F.lit(self.intercept), self.meanRating),
-            "preference": (preference, 0.0),
-            "confounder": (confounder, 0.0),
-        }
-        columns = [
-            F.coalesce(values[name][0], F.lit(values[name][1] if cold == "mean" else float("nan"))).alias(column)
-            for name, column in outputs.items()
-        ]
-        if cold == "drop":
-            joined = joined.where(F.col("__user_preference").isNotNull() & F.col("__item_preference").isNotNull())
-        return joined.select(*map(quoted, dataset.columns), *columns)
 
     def foldInUsers(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
         """Fold in new users by their ratings of known items, all else as it was fitted.

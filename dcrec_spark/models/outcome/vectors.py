@@ -81,8 +81,8 @@ class ScoringVectors:
         for side, vectors, column in sides:
             names = {"id": column, "preference": f"__{side}_preference", "confounder": f"__{side}_confounder"}
             pairs = pairs.join(vectors.drop("idx", "exposure").withColumnsRenamed(names), column, "left")
-        parts = [dot(F.col(f"__user_{part}"), F.col(f"__item_{part}")) for part in ("preference", "confounder")]
-        return pairs, parts[0], parts[1] if self.form.is_low_rank else _linked(parts[1], self.form)
+        preference, confounder = (dot(F.col(f"__user_{p}"), F.col(f"__item_{p}")) for p in ("preference", "confounder"))
+        return pairs, preference, confounder if self.form.is_low_rank else _linked(self.form)
 
     def score(self, pairs: DataFrame, output: str) -> DataFrame:
         """``pairs``, with columns ``user_id`` and ``item_id``, and their scores in a column ``output``."""
@@ -212,11 +212,14 @@ class ScoringVectors:
         return seen.select("row_idx", "col_idx")
 
 
-def _linked(a_hat: Column, form: Form) -> Column:
-    """Return gamma_u h_ui of the joined pairs."""
+def _linked(form: Form) -> Column:
+    """Return gamma_u h_ui of the joined pairs, and the products of the numbers in front."""
+    both = [F.col(f"__{side}_confounder") for side in ("user", "item")]
+    a_hat = dot(*[F.slice(vector, form.front + 1, F.size(vector) - form.front) for vector in both])
     linked = F.log(a_hat + F.lit(form.offset))
-    gamma = F.element_at("__user_confounder", -1) + F.element_at("__item_confounder", -1)
-    return gamma * (linked - F.lit(form.mean)) / F.lit(form.scale)
+    gamma = F.element_at(both[0], -1) + F.element_at(both[1], -1)
+    part = gamma * (linked - F.lit(form.mean)) / F.lit(form.scale)
+    return part + dot(*[F.slice(vector, 1, form.front) for vector in both]) if form.front else part
 
 
 class PartsOfVectors(NamedTuple):

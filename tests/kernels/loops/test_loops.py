@@ -16,16 +16,24 @@ from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.gamma import geometric_mean, moments, over_relax
 from dcrec_spark.kernels.loops.special import digamma, exp, log, log_gamma
 from dcrec_spark.kernels.poisson import converge_shape, update_shape
-from dcrec_spark.kernels.ridge import Known, confounder_sums, pulls, ratings_and_weights
-from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Shared, System
+from dcrec_spark.kernels.ridge import ratings_and_weights
+from dcrec_spark.kernels.ridge_terms import RatingBlock, Shared, System
 from dcrec_spark.kernels.solvers import assemble, descend, solve_rows
 from dcrec_spark.kernels.threads import loop_input
-from tests.kernels.problems import counts_of, factors_of, system_of
-from tests.reference import rows as dense
+from tests.kernels.problems import (
+    LARGE,
+    counts_of,
+    equations_of,
+    factors_of,
+    g,
+    poisson_problem,
+    problem_of,
+    row_equations,
+)
+from tests.reference import poisson
 from tests.reference.poisson import Array
 
 ROWS, COLS, WIDTH = 90, 300, 13
-SHARED = Shared(intercept=0.4, gamma=-0.7)
 Kernel = Callable[[str], list[Array]]
 
 
@@ -34,7 +42,7 @@ def equations(dtype: str, width: int, bordered: bool, has_bias: bool = False) ->
     counts = counts_of(0, ROWS, COLS, 0.1, dtype, terms=True)
     a_hat = counts.a_hat if bordered else counts.a_hat[:0]
     block = RatingBlock(counts.row_ptr, counts.col, counts.counts, counts.counts, a_hat, np.empty((ROWS, 0), dtype))
-    system = system_of(3, counts, COLS, width, bordered)
+    system = equations_of(3, counts, COLS, width, bordered)
     return block, system._replace(rank=system.rank - has_bias)
 
 
@@ -43,7 +51,7 @@ def equations(dtype: str, width: int, bordered: bool, has_bias: bool = False) ->
 def test_rows_of_any_width_are_solved_as_by_a_dense_solver(width: int, dtype: str) -> None:
     for bordered in (False, True):
         block, system = equations(dtype, width, bordered, has_bias=width > 2)
-        expected = [np.linalg.solve(*row) for row in dense.row_equations(block, system)]
+        expected = [np.linalg.solve(*row) for row in row_equations(block, system)]
         solved = solve_rows(block, system)
         assert solved.dtype == dtype
         np.testing.assert_allclose(solved, expected, **near(dtype, 1e-9, 2e-3))
@@ -52,7 +60,7 @@ def test_rows_of_any_width_are_solved_as_by_a_dense_solver(width: int, dtype: st
 @pytest.mark.parametrize("width", [3, 50, 70])
 def test_rows_are_assembled_as_by_a_dense_product(width: int) -> None:
     block, system = equations("float64", width, bordered=True)
-    for (matrix, right), (left, b) in zip(assemble(block, system), dense.row_equations(block, system), strict=True):
+    for (matrix, right), (left, b) in zip(assemble(block, system), row_equations(block, system), strict=True):
         np.testing.assert_allclose(matrix, np.tril(left), rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(right, b, rtol=1e-10, atol=1e-10)
 
@@ -75,85 +83,19 @@ def test_a_row_without_a_solution_is_nan_alone(width: int, broken: str, monkeypa
     np.testing.assert_array_equal(found[others], solve_rows(block, system)[others])
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("terms", [False, True])
-def test_shapes_and_products_match_sums_over_each_row(terms: bool, dtype: str) -> None:
-    block = counts_of(0, ROWS, COLS, 0.3, dtype, terms=terms)
-    own, cols = factors_of(1, ROWS, WIDTH + terms, dtype), factors_of(2, COLS, WIDTH, dtype)
-    expected = dense.updated_shapes(0.3, block, own, cols)
-    np.testing.assert_allclose(update_shape(0.3, block, own, cols), expected, **near(dtype, 1e-11, 2e-5))
-    products = inner_products(block.row_ptr, block.col, own[:, :WIDTH], cols)
-    expected = dense.inner_products(block.row_ptr, block.col, own[:, :WIDTH], cols)
-    np.testing.assert_allclose(products, expected, **near(dtype, 1e-11, 2e-5))
-
-
-# w0, z, a weight of the confounder for each user, one that they depart from, biases; then whether there is a
-# confounder, and whether the sums over all pairs have another number for it.
-MODELS = {
-    "observed pairs alone": (Design(0.0, False), False, False),
-    "all pairs, biases": (Design(0.4, True, biases=True), False, False),
-    "a weight for each user": (Design(0.4, True), True, False),
-    "one weight for all users": (Design(0.4, True, False), True, False),
-    "departures from a common weight, all terms": (Design(0.4, True, True, True, True), True, True),
-}
-
-
-def rating_block(confounder: bool, low_rank: bool, dtype: str) -> RatingBlock:
-    """Row 1 without pairs, row 2 with more than a piece of the loops."""
-    rng, counts = np.random.default_rng(4), counts_of(0, ROWS, COLS, 0.1, dtype)
-
-    def draw(exists: bool) -> Array:
-        return rng.uniform(0.1, 2.0, len(counts.col) * exists).astype(dtype)
-
-    exposure = np.ones((ROWS, 2 * confounder), dtype)
-    of_pairs = (draw(confounder), exposure, draw(low_rank))
-    return RatingBlock(counts.row_ptr, counts.col, counts.counts, draw(True), *of_pairs)
-
-
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_sums_over_rated_pairs_match_those_of_dense_references(model: str, dtype: str) -> None:
-    design, *terms = MODELS[model]
-    block, rng = rating_block(*terms, dtype), np.random.default_rng(1)
-    for known in (known_of(rng, COLS, block.has_confounder), known_of(rng, 1, block.has_confounder)):
-        expected = dense.curvatures_and_pulls(block, known, design)
-        found = np.concatenate(pulls(block, known, design, dtype))
-        np.testing.assert_allclose(found, expected, **near(dtype, 1e-11, 1e-4))
-    if block.has_confounder:
-        known, shown = known_of(rng, COLS, False), known_of(rng, COLS, False)
-        found = np.concatenate(confounder_sums(block, known, shown, design))
-        np.testing.assert_allclose(
-            found, dense.confounder_sums(block, known, shown, design), **near(dtype, 1e-11, 1e-4)
-        )
-    for is_user in (False, True):
-        widths = [WIDTH + design.biases + (block.has_confounder and design.per_user) * side for side in (1, 0)]
-        rows, others = (
-            rng.standard_normal((n, w)) for n, w in zip((ROWS, COLS), widths[:: 1 if is_user else -1], strict=True)
-        )
-        given = block, rows.astype(dtype), others.astype(dtype)
-        sums = ridge_sums.observed_sums(*given, SHARED, design, is_user)
-        expected_sums = dense.observed_sums(*given, WIDTH, SHARED, design, is_user)
-        for name, expected in expected_sums.items():
-            np.testing.assert_allclose(sums[name], expected, **near(dtype, 1e-10, 1e-3))
-
-
-def known_of(rng: np.random.Generator, n: int, has_gamma: bool) -> Known:
-    return Known(rng.standard_normal(n), rng.standard_normal(n)) if has_gamma else Known(rng.standard_normal(n))
-
-
 def near(dtype: str, double: float, single: float) -> dict[str, float]:
     tolerance = double if dtype == "float64" else single
     return {"rtol": tolerance, "atol": tolerance}
 
 
 @pytest.mark.parametrize("stored", ["uint8", "float32"])
-@pytest.mark.parametrize("factors", [0, 1])
-def test_weights_are_1_plus_alpha_y_times_the_factor(stored: str, factors: int) -> None:
+def test_weights_are_1_plus_alpha_y_times_the_factor(stored: str) -> None:
     rng = np.random.default_rng(6)
-    given, factor = rng.integers(0, 6, 1001).astype(stored), rng.uniform(0.1, 3.0, 1001 * factors)
-    rating, weight = ratings_and_weights(given, factor, 40.0, "float32")
-    np.testing.assert_array_equal(rating, given)
-    np.testing.assert_allclose(weight, (1 + 40.0 * given) * (factor if factors else 1.0), rtol=2e-7)
+    given, factor = rng.integers(0, 6, 1001).astype(stored), rng.uniform(0.1, 3.0, 1001)
+    for of_pairs in (factor, factor[:0]):
+        rating, weight = ratings_and_weights(given, of_pairs, 40.0, "float32")
+        np.testing.assert_array_equal(rating, given)
+        np.testing.assert_allclose(weight, (1 + 40.0 * given) * (factor if len(of_pairs) else 1.0), rtol=2e-7)
 
 
 def converged_shapes(dtype: str) -> list[Array]:
@@ -176,17 +118,31 @@ def gamma_factors(dtype: str) -> list[Array]:
 
 
 def pair_sums(dtype: str) -> list[Array]:
-    design, *terms = MODELS["departures from a common weight, all terms"]
-    block, rng = rating_block(*terms, dtype), np.random.default_rng(1)
-    rows, others = rng.standard_normal((ROWS, 15)).astype(dtype), rng.standard_normal((COLS, 14)).astype(dtype)
-    sums = ridge_sums.observed_sums(block, rows, others, SHARED, design, True)
-    return [*pulls(block, known_of(rng, COLS, True), design, dtype), *sums.values()]
+    p = problem_of(0, "pooled-everywhere", LARGE, WIDTH)
+    p = p.narrowed() if dtype == "float32" else p
+    users, items = (rows.astype(dtype) for rows in p.rows(p.start))
+    sums = ridge_sums.observed_sums(p.users, users, items, Shared(0.4, -0.7), p.design, True)
+    system = p.users_system(p.start)
+    return [system.curvature, system.pull, *sums.values()]
 
 
 def count_sums(dtype: str) -> list[Array]:
     block = counts_of(0, ROWS, COLS, 0.3, dtype, terms=True)
     own, cols = factors_of(1, ROWS, WIDTH + 1, dtype), factors_of(2, COLS, WIDTH, dtype)
     return [update_shape(0.3, block, own, cols), inner_products(block.row_ptr, block.col, own[:, :WIDTH], cols)]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("confounder", ["user", "global"])
+def test_shapes_and_products_of_long_rows_match_the_dense_reference(confounder: str, dtype: str) -> None:
+    p = poisson_problem(0, confounder, (40, 280), WIDTH)
+    block, prior, *users = p.users()
+    block = block._replace(**{name: getattr(block, name).astype(dtype) for name in ("counts", "a_hat", "offset")})
+    own, cols = g(*users).astype(dtype), g(p.state.item_shape, p.state.item_rate).astype(dtype)
+    shape, expected = update_shape(prior.astype(dtype), block, own, cols), poisson.update_users(p.state, p.data)
+    np.testing.assert_allclose(shape[:, :WIDTH], expected.user_shape, **near(dtype, 1e-10, 2e-5))
+    products = inner_products(block.row_ptr, block.col, own[:, :WIDTH], cols)
+    np.testing.assert_allclose(products, (own[:, :WIDTH] @ cols.T)[p.observed], **near(dtype, 1e-11, 2e-5))
 
 
 @pytest.mark.parametrize("kernel", [solved_rows, converged_shapes, gamma_factors, pair_sums, count_sums])
@@ -203,6 +159,7 @@ def test_the_number_of_threads_changes_no_bit(kernel: Kernel, dtype: str, monkey
 
 
 def test_special_functions_to_the_last_digits() -> None:
+    """An exponential below normal numbers is the smallest of them. The logarithm of an infinity is NaN."""
     x = np.concatenate([np.geomspace(1e-6, 1e6, 2_000), np.linspace(0.9, 2.1, 500), [1.0, 2.0, 10.0]])
     np.testing.assert_allclose([digamma(each) for each in x], special.digamma(x), rtol=4e-14, atol=4e-14)
     np.testing.assert_allclose([log_gamma(each) for each in x], special.gammaln(x), rtol=4e-14, atol=4e-14)
@@ -210,10 +167,6 @@ def test_special_functions_to_the_last_digits() -> None:
     np.testing.assert_allclose([log(each) for each in wide], np.log(wide), rtol=1e-15, atol=1e-15)
     powers = np.linspace(-700.0, 700.0, 2_000)
     np.testing.assert_allclose([exp(each) for each in powers], np.exp(powers), rtol=4e-13)
-
-
-def test_special_functions_at_the_ends_of_the_range() -> None:
-    """An exponential below normal numbers is the smallest of them. The logarithm of an infinity is NaN."""
     assert exp(-1e4) == exp(-708.0) > 0.0
     assert exp(1e4) == exp(709.0) < np.inf
     assert np.isnan([log(np.inf), log(np.nan)]).all()
@@ -221,14 +174,13 @@ def test_special_functions_at_the_ends_of_the_range() -> None:
 
 def test_a_process_that_may_write_no_cache_compiles_in_memory(tmp_path: Path) -> None:
     """Spark ships packages as archives, and an executor may have no home folder."""
-    package = shutil.make_archive(
-        str(tmp_path / "package"), "zip", Path(dcrec_spark.__file__).parents[1], "dcrec_spark"
-    )
+    root = Path(dcrec_spark.__file__).parents[1]
+    package = shutil.make_archive(str(tmp_path / "package"), "zip", root, "dcrec_spark")
     nowhere = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"), "/proc/nowhere")
     code = "from dcrec_spark.kernels.gamma import *; print(geometric_mean(np.ones(1), np.ones(1))[0])"
-    given = {"env": {**nowhere, "PYTHONPATH": package}, "cwd": "/", "text": True, "check": True}
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, **given)  # type: ignore[call-overload]
-    assert float(found.stdout) == pytest.approx(np.exp(-np.euler_gamma))
+    environment = nowhere | {"PYTHONPATH": package}
+    found = subprocess.check_output([sys.executable, "-c", code], env=environment, cwd="/", text=True)
+    assert float(found) == pytest.approx(np.exp(-np.euler_gamma))
 
 
 def test_inputs_of_loops_are_contiguous_and_read_only() -> None:

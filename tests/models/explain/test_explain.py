@@ -1,9 +1,9 @@
 """Why an item was scored as it was: sums that add up to the model's own numbers, by the ratings that carry them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -11,11 +11,16 @@ from pyspark.sql import functions as F
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel, reasons_text, with_titles
 from dcrec_spark.errors import ConfigError, DataError
 from tests.frames import frame_of
-from tests.models.world import NAMES, OUTCOME_PRIORS, by_id, cached, exposure, outcome
-from tests.reference import explain as twin
-from tests.reference import poisson_outcome as dense_outcome
-from tests.reference import ridge as dense
-from tests.reference.poisson import Array
+from tests.models.data_sets import (
+    NAMES,
+    OUTCOME_PRIORS,
+    Posterior,
+    cached,
+    dense_posterior,
+    outcome,
+    unknowns_of,
+)
+from tests.reference import explain as dense
 
 MEMBERS: dict[str, dict[str, Any]] = {
     "weighted-deconfounded": {"outcome": "weighted"},
@@ -24,85 +29,36 @@ MEMBERS: dict[str, dict[str, Any]] = {
     "weighted-ipw": {"outcome": "weighted", "adjustment": "ipw"},
 }
 ASKED = ["", "zoë", "🦊"]
-Parts = tuple[float, dict[int, float]]
-
-
-@pytest.fixture(scope="module")
-def exposures(spark: SparkSession) -> Iterator[PoissonFactorizationModel]:
-    model = exposure().fit(NAMES.frame(spark))
-    yield model
-    model.release()
-
-
-def fit(spark: SparkSession, exposures: PoissonFactorizationModel, **settings: Any) -> DeconfoundedMFModel:
-    estimator = outcome(exposureModel=exposures, **settings)
-    return estimator.fit(NAMES.frame(spark))
-
-
-@pytest.fixture(scope="module")
-def fitted(spark: SparkSession, exposures: PoissonFactorizationModel) -> Iterator[DeconfoundedMFModel]:
-    model = fit(spark, exposures)
-    yield model
-    model.release()
 
 
 def pairs_of(spark: SparkSession, *pairs: tuple[str, str]) -> DataFrame:
     return frame_of(spark, list(pairs), "user string, item string")
 
 
-class Twin:
-    """The dense twin at the factors that a model has."""
-
-    def __init__(self, model: DeconfoundedMFModel, outcome: str, confounder: str, adjusted: bool) -> None:
-        self.outcome, self.observed = outcome, NAMES.counts > 0
-        users, items = (by_id(table.drop("idx")) for table in model.tables())
-        if outcome == "poisson":
-            self.data = dense_outcome.OutcomeData(NAMES.ratings, np.ones(NAMES.ratings.shape), a_hat(users, items))
-            self.state = state_of(model, users, items)
-            return
-        weights = NAMES.inverse_propensity() if adjusted else None
-        self.problem = NAMES.problem(
-            outcome, None if adjusted else a_hat(users, items), confounder, inverse_propensity=weights
-        )
-        self.factors = dense.Factors(users["features"], items["features"], users["gamma"], model.intercept)
-
-    def explain(self, user: str, item: str) -> Parts:
-        u, i = NAMES.users.index(user), NAMES.items.index(item)
-        if self.outcome == "poisson":
-            return twin.of_poisson(self.state, self.data, self.observed, u, i, OUTCOME_PRIORS)
-        unrated = 1.0, float(self.outcome == "weighted")
-        return twin.of_least_squares(self.problem, self.factors, self.observed, unrated, u, i)
-
-
-def a_hat(users: dict[str, Any], items: dict[str, Any]) -> Array:
-    pi, lam = (side["exposure_shape"] / side["exposure_rate"] for side in (users, items))
-    return np.asarray(pi @ lam.T)
-
-
-def state_of(model: DeconfoundedMFModel, users: dict[str, Any], items: dict[str, Any]) -> dense_outcome.OutcomeState:
-    shape, rate, intercept = users["outcome_shape"], users["outcome_rate"], model.facts.shared.intercept
-    return dense_outcome.OutcomeState(
-        shape[:, :3],
-        rate[:, :3],
-        items["outcome_shape"],
-        items["outcome_rate"],
-        shape[:, 3],
-        rate[:, 3],
-        np.array([intercept.shape]),
-        np.array([intercept.rate]),
-    )
+def reference_of(model: DeconfoundedMFModel, settings: dict[str, Any]) -> Callable[[str, str], dense.Parts]:
+    """The dense explanation at the factors that a model has."""
+    observed = NAMES.observed
+    if settings["outcome"] == "poisson":
+        explain = partial(dense.of_poisson, *dense_posterior(model), observed, priors=OUTCOME_PRIORS)
+    else:
+        stage_one = model.exposureModel
+        h = None if stage_one is None else NAMES.confounder(Posterior.of(stage_one), settings)[0]
+        unrated = 1.0, float(settings["outcome"] == "weighted")
+        of_problem = NAMES.problem(settings, h), unknowns_of(model), observed, unrated
+        explain = partial(dense.of_least_squares, *of_problem)
+    return lambda user, item: explain(u=NAMES.users.index(user), i=NAMES.items.index(item))
 
 
 @pytest.mark.parametrize("settings", MEMBERS.values(), ids=MEMBERS.keys())
-def test_an_explanation_is_the_twins_and_adds_up_to_the_score(
-    spark: SparkSession, exposures: PoissonFactorizationModel, settings: dict[str, Any]
+def test_an_explanation_matches_the_dense_reference_and_adds_up_to_the_score(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, settings: dict[str, Any]
 ) -> None:
     """Of all items, rated or not, for three users; as many item blocks as there are."""
-    model = fit(spark, exposures, **settings)
+    model = outcome(exposureModel=stage_one, **settings).fit(NAMES.frame(spark))
     pairs = pairs_of(spark, *[(user, item) for user in ASKED for item in NAMES.items])
     explained = model.explain(pairs, NAMES.frame(spark), n=2)
     found = {(row.user_id, row.item_id): row for row in explained.collect()}
-    dense_twin = Twin(model, settings["outcome"], settings.get("confounderWeight", "user"), "adjustment" in settings)
+    explain = reference_of(model, settings)
     scored = model.predictParts(pairs).collect()
     assert len(found) == len(scored) == 21
     for expected in scored:
@@ -113,16 +69,16 @@ def test_an_explanation_is_the_twins_and_adds_up_to_the_score(
         assert row.score == row.preference + row.confounder + row.intercept
         named = sum(reason.contribution for reason in row.reasons)
         assert row.preference == pytest.approx(row.baseline + named + row.others, rel=1e-12, abs=1e-12)
-        assert_reasons(row, dense_twin.explain(expected.user, expected.item))
+        assert_reasons(row, explain(expected.user, expected.item))
     explained.unpersist()
     model.release()
 
 
-def assert_reasons(row: Any, parts: Parts) -> None:
+def assert_reasons(row: Any, parts: dense.Parts) -> None:
     """The two largest contributions, each with its item's own rating; what is zero is no reason."""
     baseline, contributions = parts
     assert row.baseline == pytest.approx(baseline, rel=1e-7, abs=1e-8)
-    ranked = sorted(((j, c) for j, c in contributions.items() if abs(c) > 1e-12), key=lambda entry: -abs(entry[1]))
+    ranked = sorted(((j, c) for j, c in enumerate(contributions) if abs(c) > 1e-12), key=lambda entry: -abs(entry[1]))
     assert [reason.item_id for reason in row.reasons] == [NAMES.items[j] for j, _ in ranked[:2]]
     u = NAMES.users.index(row.user_id)
     assert [reason.rating for reason in row.reasons] == [NAMES.ratings[u, j] for j, _ in ranked[:2]]
@@ -176,15 +132,9 @@ def test_reasons_in_a_line_of_text(spark: SparkSession) -> None:
     by_title = with_titles(explained, titles)
     assert by_title.columns == ["user_id", "item_id", "reasons", "title"]
     texts = by_title.select("item_id", "title", reasons_text(), reasons_text(name="title").alias("titles"))
-    assert sorted(tuple(row) for row in texts.collect()) == [
-        (
-            7,
-            "7",
-            "because of 8 (5.0): +0.41, 7 (4.0): +0.20; despite 9 (1.5): -0.30",
-            "because of Emma (5.0): +0.41, 7 (4.0): +0.20; despite Ivanhoe (1.5): -0.30",
-        ),
-        (9, "Ivanhoe", "", ""),
-    ]
+    line = "because of {} (5.0): +0.41, 7 (4.0): +0.20; despite {} (1.5): -0.30"
+    expected = [(7, "7", line.format(8, 9), line.format("Emma", "Ivanhoe")), (9, "Ivanhoe", "", "")]
+    assert sorted(tuple(row) for row in texts.collect()) == expected
     with pytest.raises(DataError, match="titles: found columns item_id; expected item_id and title"):
         with_titles(explained, titles.drop("title"))
 
@@ -193,24 +143,15 @@ def test_titles_in_tables_without_reasons(spark: SparkSession) -> None:
     """Recommendation tables keep their columns and order; the arrays of recommendForAllUsers get theirs inside."""
     titles = frame_of(spark, [(8, "Emma"), (9, "Ivanhoe")], "item_id long, title string")
     table = frame_of(spark, [(1, 1, 9, 4.5), (1, 2, 7, 4.0)], "user_id long, rank long, item_id long, score double")
-    assert [tuple(row) for row in with_titles(table, titles).orderBy("rank").collect()] == [
-        (1, 1, 9, 4.5, "Ivanhoe"),
-        (1, 2, 7, 4.0, "7"),
-    ]
+    found = [tuple(row) for row in with_titles(table, titles).orderBy("rank").collect()]
+    assert found == [(1, 1, 9, 4.5, "Ivanhoe"), (1, 2, 7, 4.0, "7")]
     predicted = table.selectExpr("item_id as film", "score as prediction")
     assert with_titles(predicted, titles, item="film").columns == ["film", "prediction", "title"]
     schema = "user long, recommendations array<struct<film: long, rating: float>>"
     arrays = frame_of(spark, [(1, [(9, 4.5), (7, 4.0)]), (2, [])], schema)
     named = with_titles(arrays, titles, item="film").orderBy("user").collect()
-    assert [[tuple(entry) for entry in row.recommendations] for row in named] == [
-        [(9, 4.5, "Ivanhoe"), (7, 4.0, "7")],
-        [],
-    ]
-
-
-def test_titles_that_have_no_place(spark: SparkSession) -> None:
-    titles = frame_of(spark, [(8, "Emma")], "item_id long, title string")
-    arrays = frame_of(spark, [], "user long, recommendations array<struct<film: long, rating: float>>")
+    entries = [[tuple(entry) for entry in row.recommendations] for row in named]
+    assert entries == [[(9, 4.5, "Ivanhoe"), (7, 4.0, "7")], []]
     with pytest.raises(DataError, match="no column 'item_id': found user, recommendations; name the one that holds"):
         with_titles(arrays, titles)
     with pytest.raises(DataError, match="column 'title' is there already"):

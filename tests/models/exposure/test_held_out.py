@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import hold_out_exposures
 from dcrec_spark.errors import ConfigError, DataError
-from tests.models.world import NAMES
+from tests.models.data_sets import NAMES
 
 
 def grid(spark: SparkSession, n_users: int, n_items: int, count: int = 1) -> DataFrame:
@@ -53,6 +53,9 @@ def test_the_units_of_a_count_are_held_out_one_by_one(spark: SparkSession) -> No
     left = {(row.user, row.item): row.plays for row in split.training.collect()}
     assert left == {pair: 3 - part for pair, part in parts.items() if part < 3}
     assert dict(split.training.dtypes)["plays"] == "int"
+    nothing = hold_out_exposures(grid(spark, 3, 3, count=0), count="plays")
+    assert set(held(nothing.exposures).values()) == {0.0}
+    assert nothing.training.count() == 0
 
 
 def test_order_and_partitions_change_nothing_and_the_seed_does(spark: SparkSession) -> None:
@@ -61,20 +64,11 @@ def test_order_and_partitions_change_nothing_and_the_seed_does(spark: SparkSessi
     assert held(hold_out_exposures(NAMES.frame(spark), seed=6).exposures) != one
 
 
-def test_a_count_of_zero_has_nothing_to_hold_out(spark: SparkSession) -> None:
-    split = hold_out_exposures(grid(spark, 3, 3, count=0), count="plays")
-    assert set(held(split.exposures).values()) == {0.0}
-    assert split.training.count() == 0
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.2, float("nan")])
-def test_a_share_outside_is_refused(spark: SparkSession, share: float) -> None:
-    with pytest.raises(ConfigError, match=r"share: found .* between 0 and 1"):
-        hold_out_exposures(grid(spark, 2, 2), share=share)
-
-
 def test_unusable_input_is_named(spark: SparkSession) -> None:
     pairs = grid(spark, 2, 2)
+    for share in (0.0, 1.0, -0.2, float("nan")):
+        with pytest.raises(ConfigError, match=r"share: found .* between 0 and 1"):
+            hold_out_exposures(pairs, share=share)
     with pytest.raises(DataError, match="'viewer' is missing"):
         hold_out_exposures(pairs, user="viewer")
     with pytest.raises(DataError, match="'held_out' is there already"):

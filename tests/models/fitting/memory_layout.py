@@ -1,6 +1,6 @@
 """A layout of many blocks in memory, and the stages of a fit over any layout; no Spark."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -13,7 +13,6 @@ from dcrec_spark.engine.build import build_process_side
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.engine.sides import State
-from dcrec_spark.models.families.base import Family
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
@@ -122,38 +121,32 @@ def in_blocks(
     return MemoryLayout(*sides, *ratings.facts)
 
 
-class Stages(NamedTuple):
-    """Results of both stages: objectives, held-out losses, intercept, and columns of both sides."""
-
-    numbers: dict[str, Array]
-    exposure: Fit
-    outcome: Fit
-    layout: Any
+def arrays_of(layout: Any, *of: Any) -> Mapping[str, Array]:
+    """Columns of one side's rows, in the order of their idx."""
+    return layout.arrays(*of)  # type: ignore[no-any-return]
 
 
-def fit_stages(layout: Any, outcome: DeconfoundedMF, exposure: PoissonFactorization) -> Stages:
-    """Fit exposures, attach the confounder if the model has one, fit ratings."""
-    first, second = PoissonExposure.of(exposure), consistent_family_of(outcome)
-    exposures = fit_factors(exposure, first, layout, _quiet)
-    numbers = columns_of(layout, first, exposures, "exposure")
+def fit_stages(
+    layout: Any,
+    outcome: DeconfoundedMF,
+    exposure: PoissonFactorization,
+    columns_of: Callable[..., Mapping[str, Array]] = arrays_of,
+) -> dict[str, Array]:
+    """Fit exposures, attach the confounder if the model has one, fit ratings: objectives, losses, columns."""
+    first, second, numbers = PoissonExposure.of(exposure), consistent_family_of(outcome), dict[str, Array]()
     with FitResources() as resources:
+
+        def fit(estimator: Any, family: Any, layout: Any) -> Fit:
+            fitted = resources.add(fit_factors(estimator, family, layout, lambda *_: None))
+            numbers[f"{family.stage} objective"] = np.array([*fitted.objective, fitted.final_objective])
+            numbers[f"{family.stage} held out"] = np.array(fitted.held_out)
+            for is_user, state in ((True, fitted.users), (False, fitted.items)):
+                for name, column in columns_of(layout, is_user, state, family, fitted.shared).items():
+                    numbers[f"{family.stage} {'users' if is_user else 'items'} {name}"] = column
+            return fitted
+
+        exposures = fit(exposure, first, layout)
         if second.has_confounder:
-            attached = attach_confounder(layout, exposures.users, exposures.items, second.exposure_term, resources)
-            layout = attached[0]
-        ratings = fit_factors(outcome, second, layout, _quiet)
-        numbers |= columns_of(layout, second, ratings, "outcome")
-    numbers["intercept"] = np.array(second.shared_numbers(ratings.shared))
-    return Stages(numbers, exposures, ratings, layout)
-
-
-def columns_of(layout: Any, family: Family, fit: Fit, stage: str) -> dict[str, Array]:
-    """Objective, losses and tables of a fit."""
-    numbers = {f"{stage} objective": np.array([*fit.objective, fit.final_objective])}
-    numbers[f"{stage} held out"] = np.array(fit.held_out)
-    for is_user, state in ((True, fit.users), (False, fit.items)):
-        for name, column in layout.arrays(is_user, state, family, fit.shared).items():
-            numbers[f"{stage} {'users' if is_user else 'items'} {name}"] = column
+            layout, _ = attach_confounder(layout, exposures.users, exposures.items, second.exposure_term, resources)
+        numbers["intercept"] = np.array(second.shared_numbers(fit(outcome, second, layout).shared))
     return numbers
-
-
-def _quiet(stage: str, iteration: int, objective: float) -> None: ...

@@ -30,14 +30,11 @@ def test_tables_made_here_and_columns_of_them_are_not_collected(spark: SparkSess
     assert [row.place for row in named.collect()] == arrow_table(named)["place"].to_pylist()
 
 
-def test_a_frame_from_elsewhere_is_collected(spark: SparkSession) -> None:
+def test_a_frame_from_elsewhere_and_a_large_table_are_collected(spark: SparkSession) -> None:
     frame = spark.range(3).selectExpr("id", "id * 2 AS twice")
     made = derive_frame(frame, frame.select("twice"), lambda rows: pytest.fail(f"made of rows from elsewhere: {rows}"))
     assert arrow_table(made)["twice"].to_pylist() == [0, 2, 4]
     assert arrow_table(frame, ["twice"]).column_names == ["twice"]
-
-
-def test_large_tables_are_not_cached(spark: SparkSession) -> None:
     large, small = (cached_frame(spark, TABLE, TABLE.nbytes - less) for less in (1, 0))
     assert arrow_table(small) is TABLE
     assert arrow_table(large) is not TABLE

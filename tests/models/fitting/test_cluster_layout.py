@@ -8,15 +8,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.models.families.poisson_exposure import PoissonExposure
-from dcrec_spark.models.families.registry import consistent_family_of
-from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings, layout_settings
-from dcrec_spark.models.fitting.stages import fit_factors
+from tests.models.data_sets import NAMES, by_id, exposure, outcome
+from tests.models.fitting.memory_layout import fit_stages
 from tests.models.fitting.test_blocks import MODELS, MOST, PAIRS_OF_ITEMS, assert_equal_fits
-from tests.models.world import NAMES, by_id, exposure, outcome
 
 BLOCKS = partial(LayoutSettings, 2, 3, "blocks", heavy_pairs=MOST, most_heavy=100)
 BROADCAST = partial(LayoutSettings, 3, 2, "broadcast", heavy_pairs=MOST, most_heavy=100)
@@ -31,26 +28,15 @@ def marked(spark: SparkSession) -> DataFrame:
 
 def fit(ratings: DataFrame, settings: LayoutSettings, model: dict[str, Any]) -> dict[str, Any]:
     """Numbers of both stages."""
-    first, second = exposure(), outcome(**model)
-    held_out = second.getOrDefault("validationIndicatorCol")
-    family, rating_family = PoissonExposure.of(first), consistent_family_of(second)
-    numbers: dict[str, Any] = {}
     with FitResources() as resources:
+        held_out = model.get("validationIndicatorCol")
         layout = lay_out(ratings, "user", "item", VALUES, settings, resources, held_out)
-        exposures = resources.add(fit_factors(first, family, layout, quiet))
-        term = rating_family.exposure_term
-        layout, _ = attach_confounder(layout, exposures.users, exposures.items, term, resources)
-        fitted = resources.add(fit_factors(second, rating_family, layout, quiet))
-        for stage, of, result in (("exposure", family, exposures), ("outcome", rating_family, fitted)):
-            numbers[f"{stage} objective"] = np.array([*result.objective, result.final_objective])
-            numbers[f"{stage} held out"] = np.array(result.held_out)
-            for is_user, state in ((True, result.users), (False, result.items)):
-                table = by_id(layout.table(is_user, state, of, result.shared).drop("idx"))
-                numbers |= {f"{stage} {is_user} {name}": values for name, values in table.items() if name != "id"}
-    return numbers
+        return fit_stages(layout, outcome(**model), exposure(), by_ids)
 
 
-def quiet(stage: str, iteration: int, objective: float) -> None: ...
+def by_ids(layout: Any, *of: Any) -> dict[str, Any]:
+    """Columns of one side's table, its rows in the order of their ids."""
+    return {name: values for name, values in by_id(layout.table(*of).drop("idx")).items() if name != "id"}
 
 
 @pytest.mark.long

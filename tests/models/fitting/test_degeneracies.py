@@ -8,11 +8,7 @@ from dcrec_spark.local.fits import Ratings, fit_outcome
 from dcrec_spark.models.families import poisson_steps
 from dcrec_spark.models.families.gamma_poisson import GammaPrior
 from dcrec_spark.models.fitting.degeneracies import Degeneracy, Kind, find_degeneracies, vanished
-from tests.models.world import (
-    NUMBERS,
-    exposure,
-    outcome,
-)
+from tests.models.data_sets import NUMBERS, exposure, outcome
 from tests.reference.poisson import Priors
 from tests.simulated_exposures import drawn, posterior
 
@@ -46,23 +42,18 @@ def test_zero_and_duplicate_factors_are_named() -> None:
     ]
     assert [Degeneracy.from_json(fact.as_json()) for fact in facts] == facts
     assert find_degeneracies("outcome", np.eye(3), np.eye(3)) == []
-
-
-def test_several_factors_are_one_fact() -> None:
-    gram = np.diag([1.0, 0.0, 0.0])
-    assert [str(fact) for fact in find_degeneracies("outcome", gram, np.eye(3))] == [
-        "outcome: factors 1, 2 are zero: a smaller rank would do"
-    ]
+    several = find_degeneracies("outcome", np.diag([1.0, 0.0, 0.0]), np.eye(3))
+    assert [str(fact) for fact in several] == ["outcome: factors 1, 2 are zero: a smaller rank would do"]
 
 
 def test_gamma_factors_that_are_left_at_their_prior_are_named() -> None:
-    """A world of rank 3, fitted with 20 factors: those that a look at the shapes finds at the prior, and no others."""
+    """Exposures of rank 3, fitted with 20 factors: those whose shapes are at the prior, no others."""
     priors = Priors(0.3, 0.3, 0.3, 0.3)
-    world = drawn(1)
-    (user_shape, user_rate), (item_shape, item_rate) = posterior(world, 20, priors)
+    exposures = drawn(1)
+    (user_shape, user_rate), (item_shape, item_rate) = posterior(exposures, 20, priors)
     users, items = user_shape / user_rate, item_shape / item_rate
     sums = {"shape": user_shape.sum(axis=0)}
-    at_prior = poisson_steps.at_prior(GammaPrior(0.3, 0.3), sums, len(users), world.sum())
+    at_prior = poisson_steps.at_prior(GammaPrior(0.3, 0.3), sums, len(users), exposures.sum())
     left = (user_shape < 1.1 * 0.3).all(axis=0)
     assert 0 < left.sum() < 20
     facts = find_degeneracies("exposure", users.T @ users, items.T @ items, 1.0, at_prior)

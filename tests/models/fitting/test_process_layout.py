@@ -21,12 +21,9 @@ from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
 from dcrec_spark.models.fitting.process_layout import CollectedPairs, places
 from tests.frames import frame_of
-from tests.models.world import NAMES, NUMBERS, exposure
+from tests.models.data_sets import NAMES, NUMBERS, exposure
 
 VALUES = {"rating": "`rating`"}
-
-
-FEW = {"local_rows": 3}
 
 
 def laid_out(
@@ -46,23 +43,10 @@ def laid_out(
     ("exchange", "blocks", "side"),
     [("auto", None, ProcessSide), ("local", 3, ProcessSide), ("auto", 2, ClusterSide), ("blocks", None, ClusterSide)],
 )
-def test_auto_fits_few_ratings_in_this_process(
+def test_auto_fits_few_ratings_in_this_process_and_ratings_are_made_once(
     spark: SparkSession, exchange: str, blocks: int | None, side: type
 ) -> None:
-    """Unless a number of blocks is set."""
-    with FitResources() as resources:
-        assert isinstance(laid_out(NAMES.frame(spark), resources, exchange, blocks).users, side)
-
-
-def test_auto_fits_many_ratings_on_the_cluster(spark: SparkSession) -> None:
-    with FitResources() as resources:
-        layout = laid_out(NAMES.frame(spark), resources, local_rows=3, largest_local_rows=3)
-        assert isinstance(layout.users, ClusterSide)
-
-
-@pytest.mark.parametrize("exchange", ["auto", "blocks"])
-def test_ratings_are_made_once(spark: SparkSession, exchange: str) -> None:
-    """However many they are found to be, and wherever they are laid out: what makes them may take long."""
+    """Unless a number of blocks is set. What makes the ratings may take long, however many they are found to be."""
     ratings, made = NAMES.frame(spark), spark.sparkContext.accumulator(0)
 
     def noted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -72,51 +56,49 @@ def test_ratings_are_made_once(spark: SparkSession, exchange: str) -> None:
 
     costly = ratings.mapInArrow(noted, ratings.schema)
     with FitResources() as resources:
-        laid_out(costly, resources, exchange)
+        assert isinstance(laid_out(costly, resources, exchange, blocks).users, side)
     assert made.value == ratings.count()
 
 
-def driver(memory: float = np.inf, heap: float = np.inf, results: float = np.inf, has_cluster: bool = False) -> Driver:
-    return Driver(memory, heap, results, has_cluster)
+UNLIMITED = Driver(np.inf, np.inf, np.inf, False)
+AUTO = LayoutSettings(None, None, "auto", "float64", 100)
 
 
-def few() -> int:
-    return 1000
+def is_local(size: int, rows: int | None = None, settings: LayoutSettings = AUTO, **limits: Any) -> bool:
+    """Of ratings of 24 bytes. rows : users and items; None: they are not counted, as it makes no difference."""
 
+    def count() -> int:
+        assert rows is not None
+        return rows
 
-def a_million() -> int:
-    return 1_000_000
-
-
-def not_asked() -> int:
-    raise AssertionError("the rows are counted, though it makes no difference")
+    return settings.is_local(CollectedSize(size, 24), count, UNLIMITED._replace(**limits))
 
 
 def test_auto_goes_to_a_cluster_that_there_is_with_fewer() -> None:
-    auto = LayoutSettings(None, None, "auto", "float64", 10)
-    assert auto.is_local(CollectedSize(2_000_000, 24), not_asked, driver(has_cluster=True))
-    assert not auto.is_local(CollectedSize(2_000_001, 24), not_asked, driver(has_cluster=True))
-    assert auto.is_local(CollectedSize(200_000_000, 24), few, driver())
-    assert not auto.is_local(CollectedSize(200_000_001, 24), not_asked, driver())
+    assert is_local(2_000_000, has_cluster=True)
+    assert not is_local(2_000_001, has_cluster=True)
+    assert is_local(200_000_000, 1000)
+    assert not is_local(200_000_001)
 
 
 def test_a_fit_in_the_drivers_process_has_room_there() -> None:
     """Ten million ratings of 24 bytes take 1.1 GB, a million rows at width 100 take 3.2 GB, of the heap as well."""
-    auto, ten_million = LayoutSettings(None, None, "auto", "float64", 100), CollectedSize(10_000_000, 24)
-    assert auto.is_local(ten_million, few, driver(memory=2.2e9, heap=1e8, results=1e7))
-    assert not auto.is_local(ten_million, few, driver(memory=2.1e9))
-    assert auto.is_local(ten_million, a_million, driver(memory=8.6e9, heap=6.4e9))
-    assert not auto.is_local(ten_million, a_million, driver(memory=8.5e9))
-    assert not auto.is_local(ten_million, a_million, driver(heap=6.3e9))
+    assert is_local(10_000_000, 1000, memory=2.2e9, heap=1e8, results=1e7)
+    assert not is_local(10_000_000, 1000, memory=2.1e9)
+    assert is_local(10_000_000, 1_000_000, memory=8.6e9, heap=6.4e9)
+    assert not is_local(10_000_000, 1_000_000, memory=8.5e9)
+    assert not is_local(10_000_000, 1_000_000, heap=6.3e9)
+    asked = LayoutSettings(None, None, "local", "float64", 100)
+    with pytest.raises(ConfigError, match=r"10,000,000 ratings .* its memory \(7.5 GB, of which half\), its JVM"):
+        is_local(10_000_000, 1_000_000, asked, memory=8e9, heap=2e9, has_cluster=True)
 
 
 def test_ratings_pass_through_the_jvm_in_portions() -> None:
     """An eighth of the heap at once, and half of what Spark collects: 240 MB of ratings."""
     ten_million = CollectedSize(10_000_000, 24)
-    assert driver().portions(ten_million) == 1
-    assert driver().portions(CollectedSize(0, 24)) == 1
-    assert [driver(heap=heap).portions(ten_million) for heap in (1.92e9, 1.91e9, 1e9)] == [1, 2, 2]
-    assert driver(heap=1e9, results=1e8).portions(ten_million) == 5
+    assert UNLIMITED.portions(ten_million) == UNLIMITED.portions(CollectedSize(0, 24)) == 1
+    assert [UNLIMITED._replace(heap=heap).portions(ten_million) for heap in (1.92e9, 1.91e9, 1e9)] == [1, 2, 2]
+    assert UNLIMITED._replace(heap=1e9, results=1e8).portions(ten_million) == 5
 
 
 def test_portions_are_all_pairs_once(spark: SparkSession) -> None:
@@ -127,12 +109,6 @@ def test_portions_are_all_pairs_once(spark: SparkSession) -> None:
     assert portions.table.sort_by(order).to_pydict() == whole.sort_by(order).to_pydict()
     assert portions.take().num_rows == whole.num_rows
     assert "table" not in vars(portions)
-
-
-def test_a_fit_without_room_is_refused_where_it_was_asked_for() -> None:
-    asked = LayoutSettings(None, None, "local", "float64", 100)
-    with pytest.raises(ConfigError, match=r"10,000,000 ratings .* its memory \(7.5 GB, of which half\), its JVM"):
-        asked.is_local(CollectedSize(10_000_000, 24), a_million, driver(memory=8e9, heap=2e9, has_cluster=True))
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -152,16 +128,19 @@ def test_fit_without_room_in_this_process_uses_blocks(
 ) -> None:
     """For its ratings, or for the factors of their users and items."""
     with FitResources() as resources:
-        layout = laid_out(NAMES.frame(spark), resources, width=width, driver=driver(**available), **FEW)
+        layout = laid_out(
+            NAMES.frame(spark), resources, width=width, driver=UNLIMITED._replace(**available), local_rows=3
+        )
         assert isinstance(layout.users, ClusterSide)
 
 
 def test_too_many_ratings_are_not_collected(spark: SparkSession) -> None:
-    with (
-        FitResources() as resources,
-        pytest.raises(ConfigError, match=r"exchange=local: \d+ ratings would be collected"),
-    ):
-        laid_out(NAMES.frame(spark), resources, "local", local_rows=3, largest_local_rows=3)
+    """They are fitted on the cluster, unless this process was asked for."""
+    many = {"local_rows": 3, "largest_local_rows": 3}
+    with FitResources() as resources:
+        assert isinstance(laid_out(NAMES.frame(spark), resources, **many).users, ClusterSide)
+        with pytest.raises(ConfigError, match=r"exchange=local: \d+ ratings would be collected"):
+            laid_out(NAMES.frame(spark), resources, "local", **many)
 
 
 @pytest.mark.parametrize("exchange", ["local", "blocks"])
@@ -213,12 +192,9 @@ def test_places_of_ids(ids: list[Any], wanted: list[Any], found: list[int]) -> N
     assert places(pa.chunked_array([wanted[:1], wanted[1:]], kind), pa.array(ids, kind)).tolist() == found
 
 
-def test_integers_of_all_widths_are_alike() -> None:
+def test_numbers_of_all_types_are_alike_where_nothing_is_lost() -> None:
     assert places(pa.array([300, 2], pa.int32()), pa.array([1, 2], pa.int8())).tolist() == [-1, 1]
     assert places(pa.array([3, 100], pa.int8()), pa.array([10**12, 3], pa.int64())).tolist() == [1, -1]
-
-
-def test_numbers_of_other_types_are_taken_for_integers_where_nothing_is_lost() -> None:
     ids = pa.array([5, 6, 7])
     assert places(pa.array([6.0, 8.0]), ids).tolist() == [1, -1]
     assert places(pa.array([Decimal(7), Decimal(1)]), ids).tolist() == [2, -1]

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark.errors import DataError
 from dcrec_spark.models.fitting.propensity import PropensitySettings, fit_propensity, propensity_from_counts
 from tests.frames import frame_of
-from tests.models.world import NAMES, outcome
+from tests.models.data_sets import NAMES, by_id, outcome
 
 BY_RATING = {1.0: 30, 2.0: 20, 3.0: 25, 4.0: 15, 5.0: 10}
 
@@ -55,11 +55,14 @@ def test_propensities_may_come_from_a_column(ratings: DataFrame) -> None:
     assert weights_of(ratings, settings(column="p")) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("bad", ["0.0", "1.5", "-0.2", "cast(null as double)", "double('NaN')"])
-def test_a_column_with_values_that_are_no_propensities_is_refused(ratings: DataFrame, bad: str) -> None:
-    broken = ratings.selectExpr("stars", f"if(stars = 5, {bad}, p) as p")
-    with pytest.raises(DataError, match=r"10 rows have a propensity in column 'p' that is null or outside \(0, 1\]"):
-        fit_propensity(broken, "stars", settings(column="p"))
+def test_what_is_no_propensity_is_refused(ratings: DataFrame) -> None:
+    for bad in ("0.0", "1.5", "-0.2", "cast(null as double)", "double('NaN')"):
+        broken = ratings.selectExpr("stars", f"if(stars = 5, {bad}, p) as p")
+        with pytest.raises(DataError, match=r"10 rows have a propensity in column 'p' that is null or outside"):
+            fit_propensity(broken, "stars", settings(column="p"))
+    value, count = np.array([-60.0, 5.0]), np.array([3.0, 2.0])
+    with pytest.raises(DataError, match="a rating of -60 has next to no propensity"):
+        propensity_from_counts(value, count, settings())
 
 
 def test_a_fit_takes_the_column_and_a_fold_in_the_scale_of_the_fit(spark: SparkSession) -> None:
@@ -70,16 +73,7 @@ def test_a_fit_takes_the_column_and_a_fold_in_the_scale_of_the_fit(spark: SparkS
     np.testing.assert_allclose(equal.objectiveHistory, plain.objectiveHistory, rtol=1e-10)
     alone = data.where("user = 'zoë'")
     weighed = outcome(adjustment="ipw", maxIter=1).fit(data)
-    mine = weighed.foldInUsers(alone).first()
-    theirs = weighed.userFactors.where("id = 'zoë'").first()
-    assert mine is not None
-    assert theirs is not None
-    np.testing.assert_allclose(mine.features, theirs.features, rtol=1e-8)
+    mine, theirs = by_id(weighed.foldInUsers(alone)), by_id(weighed.userFactors.where("id = 'zoë'"))
+    np.testing.assert_allclose(mine["features"], theirs["features"], rtol=1e-8)
     for model in (plain, equal, weighed):
         model.release()
-
-
-def test_ratings_far_below_the_scale_of_the_paper_are_refused() -> None:
-    value, count = np.array([-60.0, 5.0]), np.array([3.0, 2.0])
-    with pytest.raises(DataError, match="a rating of -60 has next to no propensity"):
-        propensity_from_counts(value, count, settings())

@@ -11,30 +11,17 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
 from dcrec_spark.models.fitting.resumption import KeptSweep
 from tests.frames import frame_of
+from tests.models.fitting.test_blocks import Memory
 
-EXPOSURE: dict[str, Any] = {"rank": 2, "maxIter": 3, "tol": 0.0, "seed": 3}
-OUTCOME: dict[str, Any] = {"rank": 2, "maxIter": 3, "tol": 0.0, "seed": 3}
+SETTINGS: dict[str, Any] = {"rank": 2, "maxIter": 3, "tol": 0.0, "seed": 3}
 
 
-class Memory:
-    """Keeps every sweep, and dies after so many."""
-
-    def __init__(self, sweeps: float = float("inf")) -> None:
-        self.left, self.made, self.sweeps = sweeps, 0, dict[str, KeptSweep]()
-
-    def is_due(self, stage: str, is_last: bool) -> bool:
-        return True
+class Tables(Memory):
+    """Keeps the rows of Spark's tables."""
 
     def keep(self, stage: str, sweep: KeptSweep) -> None:
         rows = {name: table.sparkSession.createDataFrame(table.toArrow()) for name, table in sweep.tables.items()}
-        self.sweeps[stage] = replace(sweep, tables=rows)
-        self.made += 1
-        self.left -= 1
-        if not self.left:
-            raise KeyboardInterrupt
-
-    def kept(self, stage: str) -> KeptSweep | None:
-        return self.sweeps.get(stage)
+        super().keep(stage, replace(sweep, tables=rows))
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +31,8 @@ def ratings(spark: SparkSession) -> DataFrame:
 
 
 def fit(ratings: DataFrame, memory: Memory | None, **settings: Any) -> DeconfoundedMFModel:
-    exposure = PoissonFactorization(**EXPOSURE, exchange=settings["exchange"])
-    estimator = DeconfoundedMF(**OUTCOME, **settings, exposureModel=exposure)
+    exposure = PoissonFactorization(**SETTINGS, exchange=settings["exchange"])
+    estimator = DeconfoundedMF(**SETTINGS, **settings, exposureModel=exposure)
     exposure.checkpoints = estimator.checkpoints = memory
     return estimator.fit(ratings)
 
@@ -69,16 +56,15 @@ def test_interrupted_fit_ends_as_one_that_was_not(
     settings = {"exchange": exchange, **settings}
     whole = fit(ratings, None, **settings)
     for made in sweeps:
-        memory = Memory(made)
+        memory = Tables(made)
         with pytest.raises(KeyboardInterrupt):
             fit(ratings, memory, **settings)
         memory.left = float("inf")
         resumed = fit(ratings, memory, **settings)
-        assert memory.made == EXPOSURE["maxIter"] + OUTCOME["maxIter"]  # no sweep is made twice
+        assert memory.made == 2 * SETTINGS["maxIter"]  # no sweep is made twice
         np.testing.assert_allclose(resumed.objectiveHistory, whole.objectiveHistory, rtol=1e-10)
-        assert resumed.exposureModel is not None
-        assert whole.exposureModel is not None
-        np.testing.assert_allclose(resumed.exposureModel.elboHistory, whole.exposureModel.elboHistory, rtol=1e-10)
+        elbo, expected = (model.exposureModel.elboHistory for model in (resumed, whole))
+        np.testing.assert_allclose(elbo, expected, rtol=1e-10)
         np.testing.assert_allclose(numbers(resumed), numbers(whole), rtol=1e-7, atol=1e-9)
         resumed.release()
     whole.release()

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.outcome.lists import fallback
 from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors
 from tests.frames import frame_of
+from tests.reference.poisson import Array
 
 RNG = np.random.default_rng(3)
 THETA, BETA = RNG.standard_normal((7, 3)), RNG.standard_normal((9, 3))
@@ -18,7 +19,7 @@ PI, LAMBDA = RNG.random((7, 2)), RNG.random((9, 2))
 def vectors(spark: SparkSession, form: Form) -> ScoringVectors:
     columns = "idx long, id string, preference array<double>, confounder array<double>"
 
-    def table(side: str, preference: np.ndarray, confounder: np.ndarray):  # type: ignore[type-arg,no-untyped-def]
+    def table(side: str, preference: Array, confounder: Array) -> DataFrame:
         rows = [(n, f"{side}{n}", preference[n].tolist(), confounder[n].tolist()) for n in range(len(preference))]
         return frame_of(spark, rows, columns)
 
@@ -31,12 +32,8 @@ def test_items_come_by_the_mean_of_all_potential_ratings(spark: SparkSession) ->
     best = np.argsort(-scores)[:4]
     assert [(row["rank"], row["item_id"]) for row in rows] == [(n + 1, f"i{i}") for n, i in enumerate(best)]
     np.testing.assert_allclose([row["score"] for row in rows], scores[best])
-    few = Offer(frame_of(spark, [(f"i{i}",) for i in best[1:3]], "id string"))
-    assert [row["item_id"] for row in fallback(vectors(spark, Form()), 4, few).orderBy("rank").collect()] == [
-        f"i{i}" for i in best[1:3]
-    ]
-
-
-def test_of_a_link_there_is_no_mean(spark: SparkSession) -> None:
+    some = [f"i{i}" for i in best[1:3]]
+    offered = fallback(vectors(spark, Form()), 4, Offer(frame_of(spark, [(item,) for item in some], "id string")))
+    assert [row["item_id"] for row in offered.orderBy("rank").collect()] == some
     with pytest.raises(ConfigError, match="confounderLink=identity; this model has sqrt"):
         fallback(vectors(spark, Form("sqrt")), 4, None)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,37 +10,32 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark import DeconfoundedMFModel
+from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.kernel_input import KernelInput
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.families.gamma_poisson import GammaPoisson, GammaPrior, start
 from tests.frames import frame_of
-from tests.models.world import NAMES, NUMBERS, OUTCOME_PRIORS, by_id, cached, dense_posterior, exposure, outcome
+from tests.models.data_sets import (
+    NAMES,
+    NUMBERS,
+    OUTCOME_PRIORS,
+    by_id,
+    cached,
+    dense_posterior,
+    exposure,
+    outcome,
+    unknowns_of,
+)
 from tests.problems import assert_same
-from tests.reference import poisson_outcome
-from tests.reference import ridge as dense
+from tests.reference import poisson, ridge
 
-MEMBERS: dict[str, dict[str, Any]] = {
-    "weighted-deconfounded": {"outcome": "weighted"},
-    "probabilistic-global": {"outcome": "probabilistic", "confounderWeight": "global", "exchange": "blocks"},
-    "poisson-deconfounded": {"outcome": "poisson"},
-    "poisson-ipw": {"outcome": "poisson", "adjustment": "ipw"},
-}
-
-
-Fit = Callable[[str], DeconfoundedMFModel]
-
-
-@pytest.fixture(scope="module")
-def fit(spark: SparkSession) -> Fit:
-    """A member's model, fitted when it is first asked for."""
-    return cache(lambda name: outcome(exposureModel=exposure(), **MEMBERS[name]).fit(NAMES.frame(spark)))
-
-
-@pytest.fixture(scope="module")
-def fitted(fit: Fit) -> DeconfoundedMFModel:
-    return fit("weighted-deconfounded")
+MEMBERS: list[dict[str, Any]] = [
+    {"outcome": "weighted"},
+    {"outcome": "probabilistic", "confounderWeight": "global", "exchange": "blocks"},
+    {"outcome": "poisson"},
+    {"outcome": "poisson", "adjustment": "ipw"},
+]
 
 
 def of_users(spark: SparkSession, *users: str) -> DataFrame:
@@ -70,80 +64,72 @@ def test_ids_of_another_kind_are_refused(spark: SparkSession, fitted: Deconfound
         fitted.recommendationTable(2, users=numbers.select("user"))
 
 
-def test_folded_users_are_served_alone(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
-    chosen = NAMES.users[:2]
-    ratings = of_users(spark, *chosen)
-    served = fitted.withUsers(fitted.foldInUsers(ratings))
-    assert served.numUsers == 2
-    found = served.recommendationTable(3, ratings).orderBy("user_id", "rank").toPandas()
-    expected = fitted.recommendationTable(3, ratings, ratings).orderBy("user_id", "rank").toPandas()
-    assert set(expected.user_id) == set(chosen)
-    assert found.item_id.tolist() == expected.item_id.tolist()
-    np.testing.assert_allclose(found.score, expected.score, rtol=1e-6)
-
-
-@pytest.mark.parametrize("member", MEMBERS)
-def test_training_users_get_their_factors_back(spark: SparkSession, fit: Fit, member: str) -> None:
+@pytest.mark.parametrize("settings", MEMBERS, ids=str)
+def test_training_users_get_their_factors_back(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, settings: dict[str, Any]
+) -> None:
     """Exposure, preference and confounder weight, from other blocks than in the fit."""
-    fitted = fit(member)
+    model = outcome(**settings, exposureModel=stage_one).fit(NAMES.frame(spark))
     users = ["a`tick", "zoë", "🦊"]
-    folded = fitted.foldInUsers(of_users(spark, *users))
+    folded = model.foldInUsers(of_users(spark, *users))
     assert [row.id for row in folded.orderBy("id").collect()] == users
-    before = rows_of(fitted.tables()[0].drop("idx"), users)
+    before = rows_of(model.tables()[0].drop("idx"), users)
     for name, values in rows_of(folded, users).items():
         assert_same(values, before[name], 1e-9)
     folded.unpersist()
+    model.release()
 
 
 def test_a_user_of_the_fit_under_another_name_is_recommended_the_same(
     spark: SparkSession, fitted: DeconfoundedMFModel
 ) -> None:
-    """The extended model knows him, and all others as before; released, it takes nothing with it and leaves nothing."""
+    """Next to all others, who are as before, or alone; released, it takes nothing with it and leaves nothing."""
     stranger, before_all = of_users(spark, "zoë").withColumn("user", F.lit("stranger")), cached(spark)
     folded = fitted.foldInUsers(stranger)
-    model = fitted.extended(users=folded)
-    assert model.numUsers == len(NAMES.users) + 1
-    lists = {row.user: row.recommendations for row in model.recommendForAllUsers(3).collect()}
-    before = {row.user: row.recommendations for row in fitted.recommendForAllUsers(3).collect()}
-    assert [entry.item for entry in lists["stranger"]] == [entry.item for entry in before["zoë"]]
-    assert {user: [e.item for e in lists[user]] for user in before} == {
-        u: [e.item for e in r] for u, r in before.items()
-    }
-    model.release()
+    both, alone = fitted.extended(users=folded), fitted.withUsers(folded)
+    assert (both.numUsers, alone.numUsers) == (len(NAMES.users) + 1, 1)
+
+    def lists(model: DeconfoundedMFModel) -> dict[str, list[str]]:
+        found = model.recommendForAllUsers(3).collect()
+        return {row.user: [entry.item for entry in row.recommendations] for row in found}
+
+    before = lists(fitted)
+    assert lists(both) == {**before, "stranger": before["zoë"]}
+    assert lists(alone) == {"stranger": before["zoë"]}
+    for model in (both, alone):
+        model.release()
     folded.unpersist()
     assert cached(spark) == before_all
 
 
 def test_a_new_item_is_where_its_users_hold_it(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
-    """The dense twin's item, given the fitted users."""
+    """The dense reference's item, given the fitted users."""
     ratings = NAMES.frame(spark).where("item = '10'").withColumn("item", F.lit("new"))
     folded = fitted.foldInItems(ratings)
-    assert folded.columns == [
-        "id",
-        "features",
-        "bias",
-        *[f"{m}_{p}" for m in ("outcome", "exposure") for p in ("shape", "rate")],
-    ]
+    posteriors = [f"{stage}_{part}" for stage in ("outcome", "exposure") for part in ("shape", "rate")]
+    assert folded.columns == ["id", "features", "bias", *posteriors]
     users, item = by_id(fitted.tables()[0]), by_id(folded)
     lam = item["exposure_shape"] / item["exposure_rate"]
     pi = users["exposure_shape"] / users["exposure_rate"]
     i = NAMES.items.index("10")
-    problem = NAMES.problem("weighted", np.tile(pi @ lam.T, (1, len(NAMES.items))), form=fitted.facts.form)
-    factors = dense.Factors(users["features"], np.zeros((7, 3)), users["gamma"], fitted.intercept)
-    assert_same(item["features"][0], np.linalg.solve(*dense.item_system(problem, factors, i)), 1e-8)
+    assert fitted.facts.form is not None
+    problem = NAMES.problem({}, fitted.facts.form.of(np.tile(pi @ lam.T, (1, len(NAMES.items)))))
+    assert_same(item["features"][0], np.linalg.solve(*ridge.item_system(problem, unknowns_of(fitted), i)), 1e-8)
 
 
-def test_new_items_of_a_loaded_poisson_model_are_the_twins(spark: SparkSession, fit: Fit, tmp_path: Path) -> None:
+def test_new_items_of_a_loaded_poisson_model_match_the_reference(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, tmp_path: Path
+) -> None:
     """One more dense step moves them no further, and the file has all that it takes."""
-    fit("poisson-deconfounded").save(f"{tmp_path}/model")
-    fitted = DeconfoundedMFModel.load(f"{tmp_path}/model")
-    folded = fitted.foldInItems(NAMES.frame(spark))
-    state, data = dense_posterior(fitted, folded)
-    moved = poisson_outcome.update_items(state, data, OUTCOME_PRIORS)
+    outcome(outcome="poisson", exposureModel=stage_one).fit(NAMES.frame(spark)).save(f"{tmp_path}/model")
+    loaded = DeconfoundedMFModel.load(f"{tmp_path}/model")
+    folded = loaded.foldInItems(NAMES.frame(spark))
+    state, data = dense_posterior(loaded, folded)
+    moved = poisson.update_items(state, data, OUTCOME_PRIORS)
     assert_same(state.item_shape, moved.item_shape, 1e-4)
     assert_same(state.item_rate, moved.item_rate, 1e-8)
     folded.unpersist()
-    fitted.release()
+    loaded.release()
 
 
 def test_a_new_user_without_a_known_item_has_rated_nothing(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
@@ -158,9 +144,9 @@ def test_a_new_user_without_a_known_item_has_rated_nothing(spark: SparkSession, 
     items, idle = by_id(fitted.tables()[1]), np.zeros_like(NAMES.counts)
     lam = items["exposure_shape"] / items["exposure_rate"]
     drawn = np.tile(lam @ (folded["exposure_shape"] / folded["exposure_rate"])[0], (len(idle), 1))
-    problem = replace(NAMES, counts=idle, ratings=idle).problem("weighted", drawn, form=fitted.facts.form)
-    factors = dense.Factors(np.zeros((len(idle), 3)), items["features"], np.zeros(len(idle)), fitted.intercept)
-    solution = np.linalg.solve(*dense.user_system(problem, factors, 0))
+    assert fitted.facts.form is not None
+    problem = replace(NAMES, counts=idle, ratings=idle).problem({}, fitted.facts.form.of(drawn))
+    solution = np.linalg.solve(*ridge.user_system(problem, unknowns_of(fitted), 0))
     assert_same(np.append(folded["features"][0], folded["gamma"][0]), solution, 1e-8)
 
 
@@ -179,17 +165,8 @@ def test_what_cannot_be_folded_in_is_named(spark: SparkSession, fitted: Deconfou
         fitted.foldInUsers(frame_of(spark, [("x", "10")], "user string, item string"))
 
 
-def test_a_folded_in_row_starts_at_its_own_rate() -> None:
-    """Beside one of the fit: its means are its own."""
-    shape, rate = np.array([[2.0, 3.0], [4.0, 5.0]]), np.array([[4.0, 8.0], [16.0, 32.0]])
-    model = GammaPoisson("exposure", "exposure_count", 2, GammaPrior(0.5, 0.6), 0, validates=True)
-    inputs = KernelInput(Block({"row_key": np.arange(2)}), {"shape": shape, "rate": rate}, np.empty((0, 0)), {})
-    update = start(inputs, model=model, is_user=False)
-    np.testing.assert_array_equal(update.rows[:, 2:], shape / rate)
-
-
-def test_where_rows_have_rates_of_their_own_a_new_one_starts_at_the_priors() -> None:
-    """Its shapes come from the seed, as in a cold start; the others stay where they were."""
+def test_rows_with_rates_of_their_own_start_there_and_new_ones_at_the_priors() -> None:
+    """Means are a row's own. New shapes come from the seed, as in a cold start; the others stay where they were."""
     shape, rate = np.array([[2.0, 3.0], [np.nan, np.nan]]), np.array([[4.0, 8.0], [np.nan, np.nan]])
     model = GammaPoisson("outcome", "rating", 2, GammaPrior(0.5, 0.6), 0, unobserved=0.2)
     keys = Block({"row_key": np.arange(2)})
@@ -197,3 +174,4 @@ def test_where_rows_have_rates_of_their_own_a_new_one_starts_at_the_priors() -> 
     cold = start(KernelInput(keys, {}, np.empty((0, 0)), {}), model=model, is_user=False)
     np.testing.assert_array_equal(warm.memory["rate"], [[4.0, 8.0], [0.6, 0.6]])
     np.testing.assert_array_equal(warm.memory["shape"], [shape[0], cold.memory["shape"][1]])
+    np.testing.assert_array_equal(warm.rows[0, 2:], shape[0] / rate[0])

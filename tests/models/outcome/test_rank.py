@@ -1,9 +1,10 @@
-"""Rankings on the cluster against the dense twin's, whatever the chunks and pieces."""
+"""Rankings on the cluster against the dense reference's, whatever the chunks and pieces."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -31,11 +32,12 @@ class Fitted(NamedTuple):
     seen_table: Array
     a_hat: Array
 
-    def expected(self, n: int, seen: bool, exposure_weight: float = 0.0) -> list[tuple[Any, ...]]:
-        value = None
-        if exposure_weight:
-            value = dense.dial(self.scores.score, np.full(N_USERS, INTERCEPT), self.a_hat, exposure_weight)
-        rows = dense.recommend(self.scores, n, self.seen_table if seen else None, value=value)
+    def expected(self, n: int, seen: bool | Array, *cap: Any, weight: float = 0.0) -> list[tuple[Any, ...]]:
+        """seen : whether seen pairs are left out, or those that are. weight : of the exposure, in the order."""
+        left_out = seen if isinstance(seen, np.ndarray) else self.seen_table if seen else None
+        baseline = np.full(N_USERS, INTERCEPT)
+        value = dense.dial(self.scores.score, baseline, self.a_hat, weight) if weight else None
+        rows = dense.recommend(self.scores, n, left_out, *cap, value=value)
         return [(USERS[r.user_idx], r.rank, ITEMS[r.item_idx], r.score, r.preference, r.confounder) for r in rows]
 
 
@@ -75,7 +77,7 @@ def make_fitted(spark: SparkSession, confounder: bool) -> Fitted:
     seen_table[0], seen_table[1] = False, True
     pairs = [(USERS[u], ITEMS[i], 5.0) for u, i in zip(*np.nonzero(seen_table), strict=True)]
     seen = frame_of(spark, pairs, "user string, item int, rating double")
-    scores = dense.score_all(theta, beta, gamma, pi, lam, INTERCEPT)
+    scores = dense.score_all((theta, beta), (gamma[:, None] * pi, lam), INTERCEPT)
     return Fitted(model, scores, seen, seen_table, pi @ lam.T)
 
 
@@ -102,20 +104,10 @@ def rows_of(table: DataFrame) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("seen", [True, False], ids=["unseen", "all"])
 @pytest.mark.parametrize("n", [1, 4, N_ITEMS + 1])
-def test_table_is_the_twins(fitted: Fitted, n: int, seen: bool) -> None:
+def test_table_matches_the_dense_reference(fitted: Fitted, n: int, seen: bool) -> None:
     """Equal scores by item; a user with fewer items left has fewer rows, one who has seen all has none."""
     table = fitted.model.recommendationTable(n, fitted.seen if seen else None)
     assert rows_of(table) == fitted.expected(n, seen)
-
-
-@pytest.mark.parametrize(("chunk_rows", "piece_cols"), [(4, 5), (6, 2)])
-def test_chunks_and_pieces_change_nothing(
-    fitted: Fitted, chunk_rows: int, piece_cols: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Down to pieces of two items, fewer than are asked for."""
-    monkeypatch.setattr(rank, "CHUNK_ROWS", chunk_rows)
-    monkeypatch.setattr(rank, "PIECE_COLS", piece_cols)
-    assert rows_of(fitted.model.recommendationTable(4, fitted.seen)) == fitted.expected(4, seen=True)
 
 
 @pytest.mark.parametrize("piece_cols", [16384, 2])
@@ -125,12 +117,12 @@ def test_exposure_weight_orders_by_what_users_come_across_too(
     """Scores stay potential ratings. Every list has the order, and nothing of all users times all items is formed."""
     monkeypatch.setattr(rank, "PIECE_COLS", piece_cols)
     model = fitted.model.copy({fitted.model.exposureWeight: 0.5})
-    table, expected = model.recommendationTable(4, fitted.seen), fitted.expected(4, seen=True, exposure_weight=0.5)
+    table, expected = model.recommendationTable(4, fitted.seen), fitted.expected(4, seen=True, weight=0.5)
     assert [row[:3] for row in rows_of(table)] == [row[:3] for row in expected]
     np.testing.assert_allclose([row[3:] for row in rows_of(table)], [row[3:] for row in expected])
     assert expected != fitted.expected(4, seen=True)
     lists = {user: [entry[0] for entry in entries] for user, entries in lists_of(model.recommendForAllUsers(4)).items()}
-    everything = fitted.expected(4, seen=False, exposure_weight=0.5)
+    everything = fitted.expected(4, seen=False, weight=0.5)
     assert lists == {user: [row[2] for row in everything if row[0] == user] for user in USERS}
     assert piece_cols < N_ITEMS or largest_of_plan(table) < N_USERS * N_ITEMS
 
@@ -171,8 +163,10 @@ def test_seen_pairs_may_be_strange_or_told_twice(spark: SparkSession, fitted: Fi
     strange = frame_of(
         spark, [("nobody", 0, 1.0), ("u02", 999, 1.0), (None, 0, 1.0), ("u01", 0, 1.0)], fitted.seen.schema
     )
+    before = set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
     table = fitted.model.recommendationTable(3, fitted.seen.union(strange))
     assert rows_of(table) == fitted.expected(3, seen=True)
+    assert set(spark.sparkContext._jsc.getPersistentRDDs().keySet()) == before  # ranking leaves nothing cached
 
 
 # What may be recommended
@@ -181,31 +175,25 @@ CATEGORIES = ["drama", "comedy", None, "drama", "drama"]
 
 
 def on_offer(spark: SparkSession, leave_out: int) -> tuple[DataFrame, Array]:
-    """All items but every ``leave_out``-th, with categories; and the groups as the twin has them."""
+    """All items but every ``leave_out``-th, with categories; and the groups as the reference has them."""
     groups = np.array([{"drama": 0, "comedy": 1, None: -1}[CATEGORIES[i % 5]] for i in range(N_ITEMS)])
     rows = [(ITEMS[i], CATEGORIES[i % 5]) for i in range(N_ITEMS) if i % leave_out]
     return frame_of(spark, [*rows, (999, "comedy")], "item int, category string"), groups
 
 
-@pytest.mark.parametrize(("chunk_rows", "piece_cols"), [(4096, 16384), (4, 5)])
-@pytest.mark.parametrize("most", [None, 1, 2])
+@pytest.mark.parametrize(("chunk_rows", "piece_cols"), [(4096, 16384), (4, 5), (6, 2)])
 def test_lists_hold_what_is_on_offer_and_no_more_of_a_category_than_asked_for(
-    spark: SparkSession,
-    fitted: Fitted,
-    most: int | None,
-    chunk_rows: int,
-    piece_cols: int,
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, fitted: Fitted, chunk_rows: int, piece_cols: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Chunks and pieces change nothing, down to pieces of two items, fewer than are asked for."""
     monkeypatch.setattr(rank, "CHUNK_ROWS", chunk_rows)
     monkeypatch.setattr(rank, "PIECE_COLS", piece_cols)
+    assert rows_of(fitted.model.recommendationTable(4, fitted.seen)) == fitted.expected(4, seen=True)
     items, groups = on_offer(spark, leave_out=4)
     left_out = fitted.seen_table | (np.arange(N_ITEMS) % 4 == 0)
-    expected = dense.recommend(fitted.scores, 5, left_out, groups, most)
-    table = fitted.model.recommendationTable(5, fitted.seen, items=items, maxPerCategory=most)
-    assert rows_of(table) == [
-        (USERS[r.user_idx], r.rank, ITEMS[r.item_idx], r.score, r.preference, r.confounder) for r in expected
-    ]
+    for most in (None, 1, 2):
+        table = fitted.model.recommendationTable(5, fitted.seen, items=items, maxPerCategory=most)
+        assert rows_of(table) == fitted.expected(5, left_out, groups, most)
 
 
 def test_a_limit_without_categories_is_refused(spark: SparkSession, fitted: Fitted) -> None:
@@ -231,44 +219,31 @@ def expected_lists(fitted: Fitted, n: int) -> dict[str, list[tuple[Any, ...]]]:
     return lists
 
 
-def test_for_all_users_best_first(fitted: Fitted) -> None:
-    frame = fitted.model.recommendForAllUsers(4, fitted.seen)
-    assert dict(frame.dtypes) == {"user": "string", "recommendations": "array<struct<item:int,rating:float>>"}
-    assert lists_of(frame) == expected_lists(fitted, 4)
-
-
-def test_for_all_items(fitted: Fitted) -> None:
-    """The mirror image: the users who would like an item best, of those who have not seen it."""
-    frame = fitted.model.recommendForAllItems(3, fitted.seen)
-    assert dict(frame.dtypes) == {"item": "int", "recommendations": "array<struct<user:string,rating:float>>"}
-    mirrored = dense.Scores(
-        *(part.T for part in (fitted.scores.score, fitted.scores.preference, fitted.scores.confounder))
-    )
-    expected: dict[int, list[tuple[str, float]]] = {}
-    for row in dense.recommend(mirrored, 3, fitted.seen_table.T):
-        expected.setdefault(ITEMS[row.user_idx], []).append((USERS[row.item_idx], row.score))
-    found = {row.item: [tuple(entry) for entry in row.recommendations] for row in frame.collect()}
-    assert found == expected
-
-
-def test_for_some_users(spark: SparkSession, fitted: Fitted) -> None:
-    """Users may be named twice; those who are not known have no list."""
+def test_for_all_users_and_some(spark: SparkSession, fitted: Fitted) -> None:
+    """Best first. Users may be named twice; those who are not known have no list."""
+    everyone = fitted.model.recommendForAllUsers(4, fitted.seen)
+    assert dict(everyone.dtypes) == {"user": "string", "recommendations": "array<struct<item:int,rating:float>>"}
+    assert lists_of(everyone) == expected_lists(fitted, 4)
     wanted = frame_of(spark, [("u03", 1), ("u03", 2), ("u07", 1), ("nobody", 1), (None, 1)], "user string, n int")
-    frame = fitted.model.recommendForUserSubset(wanted, 2, fitted.seen)
-    assert dict(frame.dtypes) == {"user": "string", "recommendations": "array<struct<item:int,rating:float>>"}
-    everyone = expected_lists(fitted, 2)
-    assert lists_of(frame) == {user: everyone[user] for user in ("u03", "u07")}
+    some = fitted.model.recommendForUserSubset(wanted, 2, fitted.seen)
+    assert some.dtypes == everyone.dtypes
+    assert lists_of(some) == {user: expected_lists(fitted, 2)[user] for user in ("u03", "u07")}
 
 
-def test_for_some_items(spark: SparkSession, fitted: Fitted) -> None:
-    """As for all items; named twice or unknown, an item has one list or none."""
+def test_for_all_items_and_some(spark: SparkSession, fitted: Fitted) -> None:
+    """The mirror image: the users who would like an item best, of those who have not seen it."""
+    everything = fitted.model.recommendForAllItems(3, fitted.seen)
+    assert dict(everything.dtypes) == {"item": "int", "recommendations": "array<struct<user:string,rating:float>>"}
+    expected: dict[int, list[tuple[str, float]]] = {}
+    for row in dense.recommend(dense.Scores(*(part.T for part in fitted.scores)), 3, fitted.seen_table.T):
+        expected.setdefault(ITEMS[row.user_idx], []).append((USERS[row.item_idx], row.score))
+    found = {row.item: [tuple(entry) for entry in row.recommendations] for row in everything.collect()}
+    assert found == expected
     wanted = frame_of(spark, [(ITEMS[3],), (ITEMS[3],), (ITEMS[5],), (-1,), (None,)], "item int")
-    frame = fitted.model.recommendForItemSubset(wanted, 2, fitted.seen)
-    assert dict(frame.dtypes) == {"item": "int", "recommendations": "array<struct<user:string,rating:float>>"}
-    everything = {row.item: row.recommendations for row in fitted.model.recommendForAllItems(2, fitted.seen).collect()}
-    assert {row.item: row.recommendations for row in frame.collect()} == {
-        item: everything[item] for item in (ITEMS[3], ITEMS[5])
-    }
+    some = fitted.model.recommendForItemSubset(wanted, 3, fitted.seen)
+    assert some.dtypes == everything.dtypes
+    found = {row.item: [tuple(entry) for entry in row.recommendations] for row in some.collect()}
+    assert found == {item: expected[item] for item in (ITEMS[3], ITEMS[5])}
 
 
 def test_names_of_columns_are_those_of_training(spark: SparkSession, fitted: Fitted) -> None:
@@ -279,13 +254,10 @@ def test_names_of_columns_are_those_of_training(spark: SparkSession, fitted: Fit
     assert frame.count() == N_USERS - 2  # of two one has seen nothing, and is not in the frame, and one everything
 
 
-@pytest.mark.parametrize("n", [0, -1, 2.0, True, "3", None])
-def test_a_number_that_is_none_is_refused(fitted: Fitted, n: Any) -> None:
-    with pytest.raises(ValueError, match=r"^n: found .*, expected a whole number of recommendations >= 1"):
-        fitted.model.recommendationTable(n)
-
-
-def test_a_frame_without_the_columns_is_refused(fitted: Fitted) -> None:
+def test_what_cannot_be_ranked_is_refused(fitted: Fitted) -> None:
+    for n in (0, -1, 2.0, True, "3", None):
+        with pytest.raises(ValueError, match=r"^n: found .*, expected a whole number of recommendations >= 1"):
+            fitted.model.recommendationTable(n)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="column 'user' is missing"):
         fitted.model.recommendForUserSubset(fitted.seen.drop("user"), 2)
     with pytest.raises(DataError, match="column 'item' is missing"):
@@ -294,7 +266,50 @@ def test_a_frame_without_the_columns_is_refused(fitted: Fitted) -> None:
         fitted.model.recommendationTable(2, fitted.seen.drop("item"))
 
 
-def test_ranking_leaves_nothing_cached(spark: SparkSession, fitted: Fitted) -> None:
-    before = set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
-    fitted.model.recommendationTable(2).count()
-    assert set(spark.sparkContext._jsc.getPersistentRDDs().keySet()) == before
+def test_nobody_to_rank_for_and_nothing_to_rank(spark: SparkSession, fitted: Fitted) -> None:
+    """Tables without rows, of the same types as others."""
+    strangers, nothing = frame_of(spark, [("nobody",)], "user string"), frame_of(spark, [(-1,)], "item int")
+    for restricted in ({"users": strangers}, {"items": nothing}):
+        empty = fitted.model.recommendationTable(2, fitted.seen, **restricted)
+        assert empty.count() == 0
+        assert empty.dtypes == fitted.model.recommendationTable(2, fitted.seen).dtypes
+    lists = fitted.model.recommendForUserSubset(strangers, 2)
+    assert lists.count() == 0
+    assert lists.dtypes == fitted.model.recommendForAllUsers(2).dtypes
+
+
+def test_ids_of_another_width_are_the_same(fitted: Fitted) -> None:
+    wide = fitted.seen.selectExpr("user", "cast(item as long) as item")
+    assert rows_of(fitted.model.recommendationTable(3, wide)) == fitted.expected(3, seen=True)
+
+
+# What is ranked in the driver's process
+
+
+def test_rows_lists_columns_and_scores_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten users with lists of four, and fifty items: a hundred rows."""
+    monkeypatch.setattr(rank_in_process, "LOCAL_ROWS", 100)
+    assert rank_in_process.are_few(10, 50, 4)
+    assert not rank_in_process.are_few(10, 51, 4)
+    monkeypatch.setattr(rank_in_process, "LOCAL_SCORES", 70)
+    assert rank_in_process.are_few(10, 7, 4)
+    assert not rank_in_process.are_few(10, 8, 4)
+
+
+def test_pairs_to_leave_out_are_made_once_and_too_many_are_none_of_this_process(
+    spark: SparkSession, fitted: Fitted
+) -> None:
+    made = spark.sparkContext.accumulator(0)
+
+    def noted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            made.add(batch.num_rows)
+            yield batch
+
+    pairs = spark.range(43, numPartitions=2).selectExpr("id row_id", "id col_id")
+    pairs = pairs.mapInArrow(noted, "row_id long, col_id long")
+    vectors = fitted.model.scoringVectors()
+    sides = rank_in_process.Sides(vectors.users, vectors.items, vectors.intercept, vectors.form, None)
+    assert rank_in_process.rank_in_process(sides, 2, pairs, 43) is not None
+    assert made.value == 43
+    assert rank_in_process.rank_in_process(sides, 2, pairs, 42) is None

@@ -40,12 +40,8 @@ def test_the_nearest_items_are_those_of_plain_loops(
     if offered is not None:
         offer = Offer(frame_of(spark, [(IDS[j],) for j in offered], "id string"))
     found = similar(items, len(IDS), 2, similarity, offer).orderBy("item_id", "rank").collect()
+    with pytest.raises(ValueError, match="similarity: found 'jaccard', expected cosine or inner_product"):
+        similar(items, len(IDS), 2, "jaccard", None)  # type: ignore[arg-type]
     wanted = expected(similarity, 2, offered or list(range(len(IDS))))
     assert [tuple(row)[:3] for row in found] == [row[:3] for row in wanted]
     np.testing.assert_allclose([row["similarity"] for row in found], [row[3] for row in wanted], atol=1e-12)
-
-
-def test_another_likeness_is_refused(spark: SparkSession) -> None:
-    items = frame_of(spark, [], "idx long, id string, features array<double>")
-    with pytest.raises(ValueError, match="similarity: found 'jaccard', expected cosine or inner_product"):
-        similar(items, 0, 2, "jaccard", None)  # type: ignore[arg-type]

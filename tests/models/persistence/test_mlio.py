@@ -15,13 +15,12 @@ from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorizatio
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.persistence import directory, mlio
 from dcrec_spark.models.persistence.directory import read_metadata
-from dcrec_spark.storage import tables
+from dcrec_spark.storage import staging
 from dcrec_spark.storage.hadoop import HadoopFiles
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.version import __version__
 from tests.frames import frame_of
-from tests.models.world import by_id, cached
-from tests.storage.dying import DyingFiles, Killed
+from tests.models.data_sets import by_id, cached
 
 
 def factors(spark: SparkSession, value: float) -> DataFrame:
@@ -94,7 +93,9 @@ def test_a_model_is_saved_replaced_and_loaded(
     assert (value_of(old), value_of(new)) == (1.0, 2.0)
     assert names_in(tmp_path / "deep") == ["model"]
     assert [name[:5] for name in names_in(Path(path)) if not name.endswith(".crc")] == [".lock", "data-", "metad"]
-    old.release()
+    other = load(path)
+    for released in (old, other):  # no model takes another's tables along
+        released.release()
     assert new.userFactors.storageLevel.useMemory
     new.release()
 
@@ -102,40 +103,29 @@ def test_a_model_is_saved_replaced_and_loaded(
 def test_metadata_are_those_of_pyspark_and_more(first: Path) -> None:
     (line,) = (first / "metadata" / "part-00000").read_text().splitlines()
     metadata = json.loads(line)
-    assert metadata["class"] == "dcrec_spark.PoissonFactorizationModel"
     assert {"uid", "timestamp", "sparkVersion", "paramMap"} < metadata.keys()
-    assert (metadata["formatVersion"], metadata["dcrecVersion"]) == (3, __version__)
+    expected = {"class": "dcrec_spark.PoissonFactorizationModel", "formatVersion": 3, "dcrecVersion": __version__}
+    assert {name: metadata[name] for name in expected} == expected
     assert metadata["facts"]["elboHistory"] == [1.0]
     assert metadata["frames"]["users"]["rows"] == 3
     assert names_in(first) == [metadata["data"], "metadata"]
 
 
 @pytest.mark.usefixtures("released")
-def test_one_loaded_model_is_released_without_the_other(spark: SparkSession, saved: Path) -> None:
-    one, other = load(saved), load(saved)
-    one.release()
-    assert other.userFactors.storageLevel.useMemory
-    other.release()
-
-
-@pytest.mark.usefixtures("released")
-@pytest.mark.parametrize("kind", ["none", "estimator", "model"])
-def test_an_estimator_is_saved_with_its_exposure_model(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    given: Any = {
-        "none": None,
-        "estimator": PoissonFactorization(rank=4),
-        "model": exposure_model(spark, 3.0),
-    }[kind]
-    DeconfoundedMF(rank=7, exposureModel=given).save(str(tmp_path / "estimator"))
-    loaded = DeconfoundedMF.load(str(tmp_path / "estimator"))
-    found = loaded.getOrDefault("exposureModel")
-    assert loaded.getOrDefault("rank") == 7
-    assert type(found) is type(given)
-    if kind == "estimator":
-        assert (found.uid, found.getOrDefault("rank")) == (given.uid, 4)
-    elif kind == "model":
-        assert value_of(found) == 3.0
-        found.release()
+def test_an_estimator_is_saved_with_its_exposure_model(spark: SparkSession, tmp_path: Path) -> None:
+    """None, an estimator, or a fitted model."""
+    estimator, model = PoissonFactorization(rank=4), exposure_model(spark, 3.0)
+    for given in (None, estimator, model):
+        DeconfoundedMF(rank=7, exposureModel=given).write().overwrite().save(str(tmp_path / "estimator"))
+        loaded = DeconfoundedMF.load(str(tmp_path / "estimator"))
+        found = loaded.getOrDefault("exposureModel")
+        assert loaded.getOrDefault("rank") == 7
+        assert type(found) is type(given)
+        if given is estimator:
+            assert (found.uid, found.getOrDefault("rank")) == (estimator.uid, 4)
+        elif given is model:
+            assert value_of(found) == 3.0
+            found.release()
 
 
 # Refusals
@@ -148,41 +138,31 @@ def test_a_path_in_use_is_refused(spark: SparkSession, saved: Path) -> None:
     assert read_metadata(LocalFiles(), str(saved))["facts"]["elboHistory"] == [1.0]
 
 
-@pytest.mark.parametrize("kind", ["file", "folder", "model-of-spark"])
-def test_only_saved_models_are_overwritten(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    """pyspark.ml would delete them."""
-    path = tmp_path / "thesis"
-    if kind == "file":
-        path.write_text("years of work")
-    elif kind == "folder":
-        (path / "chapters").mkdir(parents=True)
-    else:
-        SQLTransformer(statement="SELECT * FROM __THIS__").save(str(path))
-    with pytest.raises(ConfigError, match="thesis was not saved by dcrec-spark, and only what it saved is overwritten"):
-        exposure_model(spark, 2.0).write().overwrite().save(str(path))
-    assert names_in(tmp_path) == ["thesis"]
+def test_only_saved_models_and_empty_folders_are_overwritten(spark: SparkSession, tmp_path: Path) -> None:
+    """pyspark.ml would delete anything."""
+    (tmp_path / "file").write_text("years of work")
+    (tmp_path / "folder" / "chapters").mkdir(parents=True)
+    SQLTransformer(statement="SELECT * FROM __THIS__").save(str(tmp_path / "model-of-spark"))
+    before = names_in(tmp_path)
+    for name in before:
+        with pytest.raises(ConfigError, match=f"{name} was not saved by dcrec-spark, and only what it saved is overw"):
+            exposure_model(spark, 2.0).write().overwrite().save(str(tmp_path / name))
+    assert names_in(tmp_path) == before
+    (tmp_path / "empty").mkdir()
+    PoissonFactorization(rank=3).write().overwrite().save(str(tmp_path / "empty"))
+    assert PoissonFactorization.load(str(tmp_path / "empty")).getOrDefault("rank") == 3
 
 
-def test_an_empty_folder_may_be_overwritten(spark: SparkSession, tmp_path: Path) -> None:
-    PoissonFactorization(rank=3).write().overwrite().save(str(tmp_path))
-    assert PoissonFactorization.load(str(tmp_path)).getOrDefault("rank") == 3
-
-
-@pytest.mark.parametrize(
-    ("path", "why"),
-    [
-        ("gs://bucket/model", "object store"),
-        ("/models/*", "without line breaks and any of the characters"),
-        (f"{__file__}/model", "where this user can not write"),
-    ],
-)
-def test_a_path_that_can_not_hold_a_model_is_refused(spark: SparkSession, path: str, why: str) -> None:
-    with pytest.raises(ConfigError, match=f"the path of a model is .*{why}"):
-        PoissonFactorization().save(path)
-
-
-def test_a_path_that_spark_would_look_for_elsewhere_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """A pipeline around the model writes its own part by Spark."""
+def test_a_path_that_can_not_hold_a_model_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Nor one that Spark would look for elsewhere: a pipeline around the model writes its own part by Spark."""
+    refused = {
+        "gs://bucket/model": "object store",
+        "/models/*": "without line breaks and any of the characters",
+        f"{__file__}/model": "where this user can not write",
+    }
+    for path, why in refused.items():
+        with pytest.raises(ConfigError, match=f"the path of a model is .*{why}"):
+            PoissonFactorization().save(path)
     spark.conf.set("fs.defaultFS", "hdfs://namenode")
     try:
         with pytest.raises(ConfigError, match=f"write hdfs://namenode{tmp_path}/m, or file:{tmp_path}/m"):
@@ -200,23 +180,10 @@ def test_a_write_that_fails_leaves_the_old_model_and_nothing_else(spark: SparkSe
     assert value_of(load(saved)) == 1.0
 
 
-@pytest.mark.parametrize(("changes", "survivor"), [(9, 1.0), (10, 2.0)], ids=["before-the-commit", "after-it"])
-def test_a_writer_that_is_killed_leaves_one_model(
-    spark: SparkSession, saved: Path, changes: int, survivor: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At every step: test_model_directory."""
-    monkeypatch.setattr(directory, "open_files", lambda path, *_: (DyingFiles(changes, after=False), path))
-    with pytest.raises(Killed):
-        exposure_model(spark, 2.0).write().overwrite().save(str(saved))
-    monkeypatch.undo()
-    assert len(list(saved.glob("data-*"))) == 2
-    assert value_of(load(saved)) == survivor
-
-
 def test_rows_written_where_the_driver_can_not_see_them_are_refused(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables.Observation, "get", {"rows": 9})
+    monkeypatch.setattr(staging.Observation, "get", {"rows": 9})
     with pytest.raises(DataError, match=r"9 rows were written to .*, and 3 are there.*set the path of a model to one"):
         exposure_model(spark, 1.0).save(str(tmp_path / "model"))
     assert names_in(tmp_path) == []
@@ -234,14 +201,17 @@ def data_of(saved: Path) -> Path:
     return next(saved.glob("data-*"))
 
 
-def lose_a_part_file(saved: Path) -> None:
-    largest = max((data_of(saved) / "frames" / "users").glob("*.parquet"), key=lambda part: part.stat().st_size)
-    largest.unlink()
+def cut(part: Path) -> None:
+    os.truncate(part, part.stat().st_size // 2)
 
 
-def cut_a_part_file(saved: Path) -> None:
-    for part in (data_of(saved) / "frames" / "users").glob("*.parquet"):
-        os.truncate(part, part.stat().st_size // 2)
+def damage_parts(saved: Path, damage: Callable[[Path], Any]) -> None:
+    """The part files with rows, of the users."""
+    parts = list((data_of(saved) / "frames" / "users").glob("*.parquet"))
+    largest = max(part.stat().st_size for part in parts)
+    for part in parts:
+        if part.stat().st_size == largest:
+            damage(part)
 
 
 @pytest.mark.usefixtures("released")
@@ -254,8 +224,14 @@ def cut_a_part_file(saved: Path) -> None:
         (lambda saved: edit(saved, formatVersion=None), "is no model that dcrec-spark saved"),
         (lambda saved: edit(saved, data="../../etc"), "metadata/part-00000 is damaged: data is missing or not as"),
         (lambda saved: shutil.rmtree(data_of(saved)), "frames/users is missing: this is half a model"),
-        (lose_a_part_file, "frames/users has [012] rows, and 3 were saved: this is half a model"),
-        (cut_a_part_file, "frames/users can not be read to its end: this is half a model"),
+        (
+            lambda saved: damage_parts(saved, Path.unlink),
+            "frames/users has [012] rows, and 3 were saved: this is half a model",
+        ),
+        (
+            lambda saved: damage_parts(saved, lambda part: os.truncate(part, part.stat().st_size // 2)),
+            "frames/users can not be read to its end: this is half a model",
+        ),
         (lambda saved: edit(saved, parts=["exposureModel"]), "no saved model at .*/parts/exposureModel"),
     ],
     ids=["nothing", "no-metadata", "no-json", "not-ours", "bad-name", "no-data", "lost-part", "cut-part", "lost-inner"],
@@ -273,19 +249,16 @@ def test_a_model_of_another_class_is_refused(spark: SparkSession, saved: Path) -
         DeconfoundedMFModel.load(str(saved))
 
 
-def test_a_newer_format_is_refused_and_may_be_overwritten(spark: SparkSession, saved: Path) -> None:
+def test_another_format_is_refused_and_may_be_overwritten(spark: SparkSession, saved: Path) -> None:
     """By whoever goes back to an older version."""
+    edit(saved, formatVersion=1)
+    with pytest.raises(ConfigError, match=r"saved in format 1; .*which reads format 3: fit the model again"):
+        load(saved)
     edit(saved, formatVersion=4, dcrecVersion="7.0.1")
     with pytest.raises(ConfigError, match=rf"format 4 by dcrec-spark 7\.0\.1; this is {__version__}.*up to 3: upgrade"):
         load(saved)
     PoissonFactorization().write().overwrite().save(str(saved))
     assert PoissonFactorization.load(str(saved)).uid
-
-
-def test_an_older_format_is_refused(spark: SparkSession, saved: Path) -> None:
-    edit(saved, formatVersion=1)
-    with pytest.raises(ConfigError, match=r"saved in format 1; .*which reads format 3: fit the model again"):
-        load(saved)
 
 
 @pytest.mark.usefixtures("released")

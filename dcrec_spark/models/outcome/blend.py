@@ -1,0 +1,362 @@
+"""Blends: models of one set of ratings whose predictions are averaged, with weights that held-out ratings choose.
+
+    score_ui = sum_m w_m score_ui^m         w_m >= 0, sum_m w_m = 1, least squares on held-out ratings
+
+Models of different assumptions err differently: with and without the confounder, with its logarithm, with its factors.
+A blend is one model: its scoring vectors are those of its members, one after the other, times their weights.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+from pyspark.ml import Estimator, Model
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from dcrec_spark.data.quoting import quoted
+from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.kernels.simplex import least_squares_on_simplex
+from dcrec_spark.models.exposure.model import PoissonFactorizationModel
+from dcrec_spark.models.outcome.estimator import DeconfoundedMF
+from dcrec_spark.models.outcome.lists import RankedLists
+from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.outcome.vectors import ScoringVectors
+from dcrec_spark.models.persistence.mlio import Persistent, Saved
+
+_log = logging.getLogger(__name__)
+
+# Members of a blend, where none are given: settings of DeconfoundedMF.
+MEMBERS: dict[str, dict[str, Any]] = {
+    "none": {"adjustment": "none"},
+    "reconstruction": {},
+    "logarithm": {"confounderLink": "log"},
+    "factors": {"confounder": "factors"},
+    "factors, no intercept": {"confounder": "factors", "fitIntercept": False},
+}
+_PARTS = 1 << 20
+# Weights are found by trying every set of members.
+MOST_MEMBERS = 10
+# A table with vectors, and what becomes of each of them in the blend.
+Weighted = tuple[DataFrame, Mapping[str, Callable[[Column], Column]]]
+_SUMMED = ["score", "preference", "confounder", "intercept", "composition", "features"]
+_SUMMED += ["user_bias", "item_bias", "baseline", "others"]
+
+
+class BlendModel(RankedLists, Model, Persistent):
+    """A fitted blend, as :class:`Blend` makes it.
+
+    Attributes
+    ----------
+    members : dict[str, DeconfoundedMFModel]
+        The models with a weight above 0, fitted to all ratings.
+    weights : dict[str, float]
+        Of every member that was tried. They sum to 1.
+    validationErrors : dict[str, float]
+        Mean squared error on the held-out ratings of every member, and of the blend under "blend".
+    """
+
+    def __init__(
+        self, members: dict[str, DeconfoundedMFModel], weights: dict[str, float], validationErrors: dict[str, float]
+    ) -> None:
+        super().__init__()
+        self.members, self.weights, self.validationErrors = members, weights, validationErrors
+        self.numUsers, self.numItems = self._first.numUsers, self._first.numItems
+
+    @property
+    def intercept(self) -> float:
+        """The members' beta_0, times their weights."""
+        return sum(weight * model.intercept for _, weight, model in self._weighted())
+
+    @property
+    def meanRating(self) -> float:
+        """Mean of the training ratings."""
+        return self._first.meanRating
+
+    @property
+    def _first(self) -> DeconfoundedMFModel:
+        return next(iter(self.members.values()))
+
+    def _weighted(self) -> Iterator[tuple[str, float, DeconfoundedMFModel]]:
+        for name, model in self.members.items():
+            yield name, self.weights[name], model
+
+    def tables(self) -> tuple[DataFrame, DataFrame]:
+        """Users and items: ``idx, id, features``, the members' factors times the roots of their weights, in a row."""
+        users, items = (
+            _concatenated(
+                [
+                    (model.tables()[side], {"features": partial(_times, weight=float(np.sqrt(weight)))})
+                    for _, weight, model in self._weighted()
+                ]
+            )
+            for side in (0, 1)
+        )
+        return users, items
+
+    def scoringVectors(self) -> ScoringVectors:
+        """Return the vectors whose inner products are the two parts of every score."""
+        if self.isDefined("exposureWeight") and self.getExposureWeight() > 0:
+            raise ConfigError("exposureWeight: expected 0 for a blend, whose lists are by potential rating alone")
+        members = [(weight, model.scoringVectors()) for _, weight, model in self._weighted()]
+        # The vectors of a link come last, for its a_hat is the product of the last numbers.
+        members.sort(key=lambda member: not member[1].form.is_low_rank)
+        form = members[-1][1].form
+        users, items = [], []
+        for weight, vectors in members:
+            linked = not vectors.form.is_low_rank
+            # Of a link gamma alone, the last number, has the weight. The rest of the vector is E[pi].
+            times, last_times = partial(_times, weight=weight), partial(_last_times, weight=weight)
+            users.append((vectors.users, {"preference": times, "confounder": last_times if linked else times}))
+            items.append((vectors.items, {"preference": _as_it_is, "confounder": _as_it_is}))
+        if not form.is_low_rank:
+            form = form._replace(front=_front(users))
+        sides = _concatenated(users), _concatenated(items)
+        return ScoringVectors(*sides, self.numUsers, self.numItems, self.intercept, form)
+
+    def explain(self, pairs: DataFrame, ratings: DataFrame, n: int = 5) -> DataFrame:
+        """Explain what carries each score, as :meth:`DeconfoundedMFModel.explain` does: the members' sums, weighted.
+
+        Parameters, errors and result are those of that method. A rating's contribution is the sum of its contributions
+        in the members.
+        """
+        every = 2**31 - 1
+        explained = [
+            model.explain(pairs, ratings, every).select(
+                "user_id",
+                "item_id",
+                *[(F.col(name) * F.lit(weight)).alias(name) for name in _SUMMED],
+                _weighted_reasons(weight),
+            )
+            for _, weight, model in self._weighted()
+        ]
+        whole = reduce(DataFrame.unionByName, explained).groupBy("user_id", "item_id")
+        summed = whole.agg(
+            *[F.sum(name).alias(name) for name in _SUMMED], F.flatten(F.collect_list("reasons")).alias("all")
+        )
+        reasons = (
+            summed.select("user_id", "item_id", F.explode_outer("all").alias("reason"))
+            .groupBy("user_id", "item_id", "reason.item_id", "reason.rating")
+            .agg(F.sum("reason.contribution").alias("contribution"))
+            .toDF("user_id", "item_id", "rated", "rating", "contribution")
+            .where("contribution != 0")
+        )
+        entry = F.struct(
+            (-F.abs("contribution")).alias("order"), F.col("rated").alias("item_id"), "rating", "contribution"
+        )
+        ordered = reasons.groupBy("user_id", "item_id").agg(F.array_sort(F.collect_list(entry)).alias("ordered"))
+        kept = F.slice("ordered", 1, n)
+        total = F.aggregate("ordered", F.lit(0.0), lambda sum_, reason: sum_ + reason["contribution"])
+        of_kept = F.aggregate(kept, F.lit(0.0), lambda sum_, reason: sum_ + reason["contribution"])
+        joined = summed.drop("all").join(ordered, ["user_id", "item_id"], "left")
+        columns = ["user_id", "item_id", *[name for name in _SUMMED if name != "others"]]
+        return joined.select(
+            *columns,
+            F.coalesce(F.transform(kept, _plain_reason), F.array()).alias("reasons"),
+            (F.col("others") + F.coalesce(total - of_kept, F.lit(0.0))).alias("others"),
+        ).persist()
+
+    def foldInUsers(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
+        """Fold in new users by their ratings, in every member: see :meth:`DeconfoundedMFModel.foldInUsers`.
+
+        Returns
+        -------
+        DataFrame[id, member_0: struct, member_1: struct, ...]
+            To be handed to :meth:`withUsers`. Cached. Unpersist it when done.
+        """
+        folded = []
+        for at, model in enumerate(self.members.values()):
+            rows = model.foldInUsers(dataset, features)
+            folded.append(rows.select("id", F.struct("*").alias(f"member_{at}")))
+        return reduce(lambda left, right: left.join(right, "id"), folded).persist()
+
+    def withUsers(self, users: DataFrame) -> "BlendModel":
+        """Make a blend with the users of a fold-in in place of this one's. This model has to outlive the new one."""
+        members = {
+            name: model.withUsers(users.select(f"member_{at}.*"))
+            for at, (name, model) in enumerate(self.members.items())
+        }
+        blend = BlendModel(members, self.weights, self.validationErrors)
+        self._copyValues(blend)
+        return blend
+
+    def release(self) -> None:
+        """Unpersist what the members have cached. The model is of no further use."""
+        for model in self.members.values():
+            model.release()
+
+    def _saved(self) -> Saved:
+        facts = {
+            "members": list(self.members),
+            "weights": list(self.weights.items()),
+            "validationErrors": list(self.validationErrors.items()),
+        }
+        parts = {f"member_{at}": model for at, model in enumerate(self.members.values())}
+        return Saved(facts=facts, parts=parts)
+
+    @classmethod
+    def _restored(cls, saved: Saved) -> "BlendModel":
+        facts = saved.facts
+        members = {name: saved.parts[f"member_{at}"] for at, name in enumerate(facts["members"])}
+        return cls(members, dict(facts["weights"]), dict(facts["validationErrors"]))
+
+
+class Blend(Estimator[BlendModel]):
+    """Estimator of a blend of models, with weights that held-out ratings choose.
+
+    Each member is fitted twice: without the held-out ratings, by which the weights are chosen, and then, where its
+    weight is above 0, to all ratings. Members with the same exposure model share one fit of it.
+
+    Parameters
+    ----------
+    members : dict[str, DeconfoundedMF] or None
+        Name -> estimator, at most 10. None: without the confounder, with its reconstruction, logarithm, factors, and
+        factors without an intercept.
+    validationShare : float
+        Share of the ratings that are held out, by a hash of the ids.
+    seed : int
+        Of the split, and of the members where these are not given.
+
+    Raises
+    ------
+    ConfigError
+        By ``fit``, for members that name their columns differently.
+    DataError
+        By ``fit``, for input that can't be used.
+
+    Examples
+    --------
+    >>> from dcrec_spark import Blend, DeconfoundedMF
+    >>> rows = [(u, i, float((u * i) % 5 + 1)) for u in range(9) for i in range(9) if (u + i) % 3]
+    >>> ratings = spark.createDataFrame(rows, "user int, item int, rating double")
+    >>> members = {"none": DeconfoundedMF(adjustment="none", maxIter=3), "factors": DeconfoundedMF(maxIter=3)}
+    >>> model = Blend(members).fit(ratings)
+    >>> round(sum(model.weights.values()), 6)
+    1.0
+    >>> model.recommendationTable(2, seen=ratings).columns
+    ['user_id', 'rank', 'item_id', 'score', 'preference', 'confounder']
+    >>> model.release()
+    """
+
+    def __init__(
+        self, members: dict[str, DeconfoundedMF] | None = None, validationShare: float = 0.2, seed: int = 0
+    ) -> None:
+        super().__init__()
+        made = {name: DeconfoundedMF(seed=seed, **settings) for name, settings in MEMBERS.items()}
+        self.members = made if members is None else dict(members)
+        self.validationShare, self.seed = validationShare, seed
+        if not 1 <= len(self.members) <= MOST_MEMBERS:
+            raise ValueError(f"members: found {len(self.members)}, expected 1 to {MOST_MEMBERS}")
+
+    def _fit(self, dataset: DataFrame) -> BlendModel:
+        user, item, rating = self._columns()
+        # By the ids alone: the same pairs are held out, whatever the partitions.
+        ids = [quoted(name).cast("string") for name in (user, item)]
+        is_held_out = F.pmod(F.xxhash64(F.lit(self.seed), *ids), F.lit(_PARTS)) < self.validationShare * _PARTS
+        first = self._fit_members(self.members, dataset.where(~is_held_out))
+        weights, errors = self._choose(first, dataset.where(is_held_out), rating)
+        for model in first.values():
+            model.release()
+        chosen = {name: self.members[name] for name, weight in weights.items() if weight > 0}
+        members = self._fit_members(chosen, dataset)
+        blend = BlendModel(members, weights, errors)
+        next(iter(members.values()))._copyValues(blend)
+        return blend
+
+    def _columns(self) -> tuple[str, str, str]:
+        """Return the columns of users, items and ratings, the same for all members."""
+        every = {(e.getUserCol(), e.getItemCol(), e.getRatingCol()) for e in self.members.values()}
+        if len(every) > 1:
+            raise ConfigError(f"members: found the columns {sorted(every)}, expected the same user, item and rating")
+        return every.pop()
+
+    @staticmethod
+    def _fit_members(members: dict[str, DeconfoundedMF], dataset: DataFrame) -> dict[str, DeconfoundedMFModel]:
+        """Fit the members. Those whose stage 1 has the same settings share it, and the first of them owns it."""
+        stages: dict[tuple[Any, ...], PoissonFactorizationModel] = {}
+        models = {}
+        for name, member in members.items():
+            shared = stages.get(_stage_one(member))
+            estimator = member if shared is None else member.copy({member.exposureModel: shared})
+            models[name] = estimator.fit(dataset)
+            stage_one = models[name].exposureModel
+            if stage_one is not None and member.getExposureModel() is None:
+                stages.setdefault(_stage_one(member), stage_one)
+        return models
+
+    def _choose(
+        self, models: dict[str, DeconfoundedMFModel], held_out: DataFrame, rating: str
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Return the weights, and the errors of the members and of the blend, on the held-out ratings."""
+        predicted, columns = held_out, []
+        for at, model in enumerate(models.values()):
+            columns.append(f"__prediction_{at}")
+            predicted = model.copy({model.predictionCol: columns[-1]}).transform(predicted)
+        known = reduce(Column.__and__, [~F.isnan(column) for column in columns])
+        numbers = [*map(F.col, columns), quoted(rating).cast("double")]
+        products = [F.sum(a * b) for at, a in enumerate(numbers) for b in numbers[: at + 1]]
+        count, *sums = predicted.where(known).agg(F.count("*"), *products).collect()[0]
+        if not count:
+            raise DataError(
+                f"no held-out rating of a known user and item is left to choose weights by: of validationShare="
+                f"{self.validationShare:g}, expected more ratings a user, or a larger share"
+            )
+        gram = np.zeros((len(numbers), len(numbers)))
+        gram[np.tril_indices(len(numbers))] = sums
+        gram = gram + np.tril(gram, -1).T
+        weights = least_squares_on_simplex(gram[:-1, :-1], gram[:-1, -1])
+        each = [*np.eye(len(models)), weights]
+        errors = [float(w @ gram[:-1, :-1] @ w - 2 * w @ gram[:-1, -1] + gram[-1, -1]) / count for w in each]
+        by_name = dict(zip(models, map(float, weights), strict=True))
+        _log.info("weights of the blend: %s", ", ".join(f"{name} {weight:.2f}" for name, weight in by_name.items()))
+        return by_name, dict(zip([*models, "blend"], errors, strict=True))
+
+
+def _stage_one(member: DeconfoundedMF) -> tuple[Any, ...]:
+    """Return the settings of a member's stage 1. Members that agree in them can share it."""
+    names = ["userCol", "itemCol", "seed", "exposureRank", "numBlocks", "exchange", "precision"]
+    own = member.getExposureModel() or member.getInitialModel() or member.getAdjustment() != "deconfounded"
+    return (id(member),) if own else tuple(member.getOrDefault(name) for name in names)
+
+
+def _concatenated(tables: Sequence[Weighted]) -> DataFrame:
+    """Return ``idx, id`` of the first table, and its vectors followed by those of the others."""
+    joined, names = tables[0][0].select("idx", "id"), list(tables[0][1])
+    for at, (table, made) in enumerate(tables):
+        columns = [make(F.col(name)).alias(f"{name}_{at}") for name, make in made.items()]
+        joined = joined.join(table.select("id", *columns), "id")
+    vectors = [F.concat(*[f"{name}_{at}" for at in range(len(tables))]).alias(name) for name in names]
+    return joined.select("idx", "id", *vectors)
+
+
+def _as_it_is(vector: Column) -> Column:
+    return vector
+
+
+def _times(vector: Column, weight: float) -> Column:
+    return F.transform(vector, lambda x: x * F.lit(weight))
+
+
+def _last_times(vector: Column, weight: float) -> Column:
+    """Return a vector whose last number alone has the weight."""
+    return F.transform(vector, lambda x, at: F.when(at == F.size(vector) - 1, x * F.lit(weight)).otherwise(x))
+
+
+def _front(users: Sequence[Weighted]) -> int:
+    """Count the numbers of the confounder's vectors before those of the last member."""
+    sizes = [table.select(F.size("confounder")).first() for table, _ in users[:-1]]
+    return sum(row[0] for row in sizes if row)
+
+
+def _weighted_reasons(weight: float) -> Column:
+    def weighted(reason: Column) -> Column:
+        contribution = (reason["contribution"] * F.lit(weight)).alias("contribution")
+        return F.struct(reason["item_id"].alias("item_id"), reason["rating"].alias("rating"), contribution)
+
+    return F.transform("reasons", weighted).alias("reasons")
+
+
+def _plain_reason(reason: Column) -> Column:
+    return F.struct(*[reason[name].alias(name) for name in ("item_id", "rating", "contribution")])

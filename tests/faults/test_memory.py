@@ -1,0 +1,161 @@
+"""Fits whose blocks memory does not hold, and fits in the driver's process, which need no more than they are said to.
+
+python -m tests.faults.test_memory little FOLDER
+python -m tests.faults.test_memory driver RATINGS RANK
+"""
+
+import ctypes
+import gc
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
+from dcrec_spark.spark.session import build_session
+from tests.faults.programs import tell, told
+from tests.spark.test_cluster import estimates_of
+
+pytestmark = pytest.mark.process
+
+# More blocks than tasks run side by side.
+FIT: dict[str, Any] = {
+    "rank": 60, "maxIter": 2, "tol": 0.0, "seed": 3, "exchange": "blocks", "numBlocks": 4,
+}  # fmt: skip
+# What caches and sorts may take of a gigabyte: 11 MB, of which the blocks and their results need several times as
+# much, and 430 MB. With a quarter of the former a fit fails: Spark's own hash tables ask for so many bytes at least.
+FRACTIONS = {"little": "0.015", "roomy": "0.6"}
+# The operators that make what a fit caches: the blocks of a side, and their results.
+CACHED = {"Exchange", "FlatMapCoGroupsInArrow"}
+# A user has so many ratings, of every so manieth item.
+OF_A_USER, APART = 300, 33
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("memory")
+
+
+@pytest.fixture(scope="module")
+def seen(folder: Path) -> dict[str, Any]:
+    return told(__name__, "little", folder)
+
+
+def test_what_has_no_room_in_memory_goes_to_disk(seen: dict[str, Any]) -> None:
+    """Blocks, results, and the sorts that bring the two together.
+
+    What is shuffled is written without a sort, which Spark needs on the way to more than 200 blocks only
+    (``spark.shuffle.sort.bypassMergeThreshold``): of shuffles that spill nothing is tried here.
+    """
+    assert set(seen["little"]["on_disk"]) >= CACHED
+    assert seen["little"]["spilled"] > 0
+    assert seen["roomy"] == {"on_disk": [], "spilled": 0}
+
+
+@pytest.mark.usefixtures("seen")
+def test_a_fit_in_little_memory_finds_what_a_roomy_one_does(folder: Path) -> None:
+    """To the last bit."""
+    with np.load(folder / "little.npz") as little, np.load(folder / "roomy.npz") as roomy:
+        assert set(little) == set(roomy) == {"users", "items", "elbo", "loss", "intercept"}
+        for name in roomy:
+            np.testing.assert_array_equal(little[name], roomy[name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("ratings", "rank"),
+    [(3_000_000, 50), *(pytest.param(ratings, 10, marks=pytest.mark.long) for ratings in (3_000_000, 6_000_000))],
+)
+def test_a_fit_takes_no_more_than_it_is_said_to_take(ratings: int, rank: int) -> None:
+    """And not much less, else fits that have room would go to blocks."""
+    memory = told(__name__, "driver", ratings, rank)
+    assert memory["allowed"] / 2 < memory["taken"] < memory["allowed"], memory
+
+
+def status(spark: SparkSession, what: str) -> list[dict[str, Any]]:
+    """Ask Spark's own page, which says what it has put on disk."""
+    context = spark.sparkContext
+    with urlopen(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/{what}") as answer:
+        found: list[dict[str, Any]] = json.load(answer)
+    return found
+
+
+def in_memory(fraction: str, file: Path) -> dict[str, Any]:
+    """Keep what both stages find; say which cached frames were on disk, and how many bytes were spilled.
+
+    Frames are named by the operators that have made them, and looked at after each iteration.
+    """
+    conf = {"driver.memory": "1g", "sql.shuffle.partitions": "2", "ui.enabled": "true", "ui.port": "0"}
+    conf["memory.fraction"] = fraction
+    spark = build_session("memory", "local[2]", {f"spark.{name}": value for name, value in conf.items()})
+    spark.sparkContext.setCheckpointDir(str(file.with_suffix("")))
+    on_disk = set[str]()
+
+    def look(stage: str, iteration: int, objective: float) -> None:
+        on_disk.update(cached["name"].split()[0] for cached in status(spark, "storage/rdd") if cached["diskUsed"])
+
+    rng = np.random.default_rng(5)
+    user, item = np.nonzero(rng.random((6000, 1000)) < 0.008)
+    rating = rng.integers(1, 6, len(user)).astype(float)
+    exposure = PoissonFactorization(**FIT)
+    estimator = DeconfoundedMF(**FIT, exposureModel=exposure)
+    exposure.listener = estimator.listener = look
+    model = estimator.fit(spark.createDataFrame(pa.table({"user": user, "item": item, "rating": rating})))
+    np.savez(file, **estimates_of(model))
+    spilled = sum(stage["diskBytesSpilled"] for stage in status(spark, "stages?status=complete"))
+    spark.stop()
+    return {"on_disk": sorted(on_disk), "spilled": spilled}
+
+
+def drawn(spark: SparkSession, number: int) -> DataFrame:
+    """Distinct pairs, spread evenly over users and items, rated from 1 to 5."""
+    user, item = f"id div {OF_A_USER}", f"(id % {OF_A_USER}) * {APART} + (id div {OF_A_USER}) % {APART}"
+    return spark.range(number).selectExpr(f"{user} AS user", f"{item} AS item", "CAST(id % 5 + 1 AS DOUBLE) AS rating")
+
+
+def size(name: str) -> int:
+    """Read a size of this process from what the kernel knows of it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1]) * 1024
+
+
+def in_the_driver(number: int, rank: int) -> dict[str, float]:
+    """How much memory a fit takes, and how much it takes to be its size, which decides whether it has room here."""
+    spark = build_session("memory", "local[2]", {"spark.driver.memory": "3g"})
+    allowed, decide = list[float](), LayoutSettings.is_local
+
+    def noted(self: LayoutSettings, collected: CollectedSize, rows: Callable[[], int], driver: Driver) -> bool:
+        allowed.append(self.bytes_in_process(collected, rows()))
+        return decide(self, collected, rows, driver)
+
+    LayoutSettings.is_local = noted  # type: ignore[method-assign]
+
+    def fit(ratings: int) -> None:
+        estimator = DeconfoundedMF(rank=rank, exposureRank=rank, maxIter=2, tol=0.0, exchange="local")
+        estimator.fit(drawn(spark, ratings)).release()
+
+    fit(600_000)  # loops are compiled, libraries loaded
+    # The kernel gets what allocators keep of memory that was freed: how much that is depends on the moment.
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    ctypes.CDLL(None).malloc_trim(0)
+    before = size("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the largest size seen so far is forgotten
+    fit(number)
+    taken = size("VmHWM") - before
+    spark.stop()
+    return {"taken": taken, "allowed": allowed[-1]}
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "driver":
+        tell(in_the_driver(*map(int, sys.argv[2:])))
+    else:
+        tell({name: in_memory(fraction, Path(sys.argv[2], f"{name}.npz")) for name, fraction in FRACTIONS.items()})

@@ -7,11 +7,12 @@ the last one was fitted to them.
 from functools import reduce
 from typing import NamedTuple
 
+import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.config.jobs import RetrainConfig
-from dcrec_spark.errors import AuditError, DataError
+from dcrec_spark.errors import AuditError, DataError, FitError
 from dcrec_spark.evaluation.baselines import POPULARITY, item_statistics, one_list_for_all
 from dcrec_spark.evaluation.measures import Columns, Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_ranking
@@ -148,22 +149,30 @@ def check_lists(
         run.compared = {"metric": measure, "models": {}, "skipped": f"{why}: audit.held_out_share compares them"}
         return
     with context.reporter.step("compare the lists with popularity"):
-        train, sample = split_pairs(parts.train, (1 - _CHECKED_SHARE, _CHECKED_SHARE), _SEED, COLUMNS)
-        data = gather({"train": train, "held_out": sample}, COLUMNS).select_known("held_out", ("train",))
-        held_out, ratings = data.of["held_out"], data.ratings("train")
-        if not len(held_out["rating"]):
-            run.compared = {"metric": measure, "models": {}, "skipped": "no rating of a known pair could be held out"}
-            return
-        stage_one = fit_exposure(ratings, exposure) if outcome.getAdjustment() == "deconfounded" else None
-        model = fit_outcome(ratings, outcome, stage_one)
-        lists = {
-            NEW: rank_unseen(model, ratings, _LIST_LENGTH, outcome.getExposureWeight()),
-            POPULARITY: rank_popular(ratings, _LIST_LENGTH),
-        }
-        longest = min(int(places.rank.max(initial=1)) for places in lists.values())
-        settings = MetricSettings((min(_LIST_LENGTH, longest),), context.config.evaluation.relevant_from)
-        metrics = [judge(places, held_out, ratings, settings, name) for name, places in lists.items()]
-    _note_lists(run, metrics[0].join(metrics[1]), measure)
+        try:
+            _note_lists(run, _without_some(context, parts.train, outcome, exposure), measure)
+        except (DataError, FitError) as error:  # too few ratings to leave some out
+            run.compared = {"metric": measure, "models": {}, "skipped": str(error)}
+
+
+def _without_some(
+    context: Context[RetrainConfig], ratings: DataFrame, outcome: DeconfoundedMF, exposure: PoissonFactorization
+) -> Metrics:
+    """Measure the lists of a fit in this process, and popularity's, by ratings that are left out of both."""
+    rest, sample = split_pairs(ratings, (1 - _CHECKED_SHARE, _CHECKED_SHARE), _SEED, COLUMNS)
+    data = gather({"train": rest, "held_out": sample}, COLUMNS).select_known("held_out", ("train",))
+    held_out, train = data.of["held_out"], data.ratings("train")
+    stage_one = fit_exposure(train, exposure) if outcome.getAdjustment() == "deconfounded" else None
+    model = fit_outcome(train, outcome, stage_one)
+    lists = {
+        NEW: rank_unseen(model, train, _LIST_LENGTH, outcome.getExposureWeight()),
+        POPULARITY: rank_popular(train, _LIST_LENGTH),
+    }
+    tested = np.unique(held_out["user"])
+    longest = min(int(places.rank[np.isin(places.user, tested)].max(initial=1)) for places in lists.values())
+    settings = MetricSettings((longest,), context.config.evaluation.relevant_from)
+    new, popular = (judge(places, held_out, train, settings, name) for name, places in lists.items())
+    return new.join(popular)
 
 
 def _note_lists(run: Run, metrics: Metrics, measure: str) -> None:

@@ -80,7 +80,12 @@ def metric_settings(config: TuneConfig) -> MetricSettings:
 
 def list_length(config: TuneConfig) -> int:
     """Places of the lists that the metric needs. 0 where it is not of lists from the whole catalogue."""
-    return metric_settings(config).ks[-1] if Measure.parse(config.tuning.metric).over_catalogue else 0
+    measure = Measure.parse(config.tuning.metric)
+    return (measure.k or 0) if measure.over_catalogue else 0
+
+
+def _settings_of_lists(config: TuneConfig) -> MetricSettings:
+    return replace(metric_settings(config), ks=(list_length(config),))
 
 
 def _with_lists(metrics: Metrics, of_lists: Metrics) -> Metrics:
@@ -133,7 +138,9 @@ class InMemory:
                 predictions = {"prediction": fit.scores["validation"]}
                 metrics = self.parts.evaluate("validation", predictions, settings, ("train",))
                 if fit.lists is not None:
-                    of_lists = judge(fit.lists, self.parts.of["validation"], train, settings)
+                    of_lists = judge(
+                        fit.lists, self.parts.of["validation"], train, _settings_of_lists(self.config)
+                    )
                     metrics = _with_lists(metrics, of_lists)
                 yield candidate, Measured(metrics, len(fit.objective), fit.seconds)
 
@@ -206,7 +213,7 @@ class OnCluster:
             if length := list_length(self.config):
                 train, test = self.parts
                 lists = model.recommendationTable(length, seen=train)
-                how = COLUMNS, metric_settings(self.config), train
+                how = COLUMNS, _settings_of_lists(self.config), train
                 of_lists = evaluate_ranking(lists, test, model.numItems, "lists", *how)
                 metrics = _with_lists(metrics, of_lists)
             return Measured(metrics, len(model.objectiveHistory), seconds)

@@ -197,27 +197,29 @@ def test_lists_with_intervals_are_the_same_lists(
 
 
 def test_exposure_weight_changes_the_order_and_not_the_scores(
-    trained: Path, settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path
+    settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path
 ) -> None:
     """A fit with a weight saves it, and a job that serves the model may ask for another one."""
+    fitted = {**fit_again, "recommend.extra": "[intervals, fallback]", "output.path": tmp_path / "fitted"}
+    own = {**settings, "model.path": tmp_path / "fitted"}
     runs = {}
-    for name, given in (
-        ("fitted", {**fit_again, "recommend.exposure_weight": 1, "recommend.extra": "[intervals, fallback]"}),
-        ("served", {**settings, "recommend.exposure_weight": 1, "output.path": tmp_path / "served"}),
-    ):
-        outcome = run_job(Retrain if name == "fitted" else Recommend, given)
+    for name, given in {
+        "fitted": {**fitted, "recommend.exposure_weight": 1},
+        "served": {**settings, "recommend.exposure_weight": 1},
+        "its own": own,
+        "plain": {**own, "recommend.exposure_weight": 0},
+    }.items():
+        where = {"output.path": tmp_path / name.replace(" ", "-"), "recommend.exclude_seen": "false"}
+        outcome = run_job(Retrain if name == "fitted" else Recommend, {**given, **where})
         assert outcome.code == 0, outcome
-        runs[name] = recommended(run_directory(given["output.path"]))
-    own = {"model.path": run_directory(fit_again["output.path"]), "output.path": tmp_path / "own"}
-    assert run_job(Recommend, {**settings, **own}).code == 0
-    runs["its own"] = recommended(run_directory(tmp_path / "own"))
-    for lists in runs.values():
-        assert_same_tables(lists, runs["fitted"][lists.columns], 1e-9)
-    plain = recommended(run_directory(trained / "nightly"))
-    both = plain.merge(runs["served"], on=["user_id", "item_id"], suffixes=("", "_now"))
-    assert (both["rank"] != both["rank_now"]).any() or len(both) < len(plain)
+        runs[name] = run_directory(where["output.path"])
+    lists = {name: recommended(run) for name, run in runs.items()}
+    for name in ("served", "its own"):
+        assert_same_tables(lists[name], lists["fitted"], 1e-9)
+    both = lists["plain"].merge(lists["served"], on=["user_id", "item_id"], suffixes=("", "_now"))
+    assert (both["rank"] != both["rank_now"]).any() or len(both) < len(lists["plain"])
     np.testing.assert_allclose(both.score, both.score_now)
-    assert read_table(run_directory(fit_again["output.path"]), "recommendations").odds_to_change.isna().all()
+    assert read_table(runs["fitted"], "recommendations").odds_to_change.isna().all()
 
 
 def test_a_list_of_users_is_served_alone(trained: Path, settings: dict[str, Any], tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def _row(
     links: tuple[str, ...] = ("identity",),
     biases: bool = False,
 ) -> Row:
-    shared = {"outcome": "probabilistic", "regByCount": True, "fitBiases": biases}
+    shared = {"outcome": "probabilistic", "regByCount": True, "fitBiases": biases, "confounder": "reconstruction"}
     return Row(name, partial(_draw, {**shared, **fixed}, links), confounder, follows)
 
 

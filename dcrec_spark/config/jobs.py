@@ -49,8 +49,9 @@ class RetrainConfig(FittingConfig, PlacesConfig):
 
     @model_validator(mode="after")
     def _scores_are_products(self) -> Self:
-        link = self.outcome.confounder_link
-        if self.outcome.adjustment == "deconfounded" and link != "identity":
+        outcome, link = self.outcome, self.outcome.confounder_link
+        is_of_rated = outcome.outcome == "probabilistic" and not outcome.unobserved_weight
+        if outcome.adjustment == "deconfounded" and is_of_rated and link != "identity":
             for extra in {"vectors", "fallback"} & set(self.recommend.extra):
                 raise ValueError(
                     f"recommend.extra without {extra} for outcome.confounder_link={link}: {extra} needs scores that "

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
 from rich.console import RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from dcrec_spark.config.load import validation_message
@@ -180,7 +180,8 @@ def open_places(config: PlacesConfig) -> Iterator[Places]:
 
 def table_of_runs(held: Mapping[str, Sequence[StoredRun]]) -> RenderableType:
     """Show a row for each run and a column for each place: current, held, or nothing."""
-    table = Table("run", "date", *held, box=None, padding=(0, 2, 0, 0))
+    # A state may be long: it is broken into lines, and a run's name never is.
+    table = Table(Column("run", no_wrap=True), Column("date", no_wrap=True), *held, box=None, padding=(0, 2, 0, 0))
     dates = {run.run_id: run.run_date for runs in held.values() for run in runs}
     for run_id in sorted(dates, reverse=True):
         in_places = [next((run for run in runs if run.run_id == run_id), None) for runs in held.values()]

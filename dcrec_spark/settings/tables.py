@@ -12,7 +12,7 @@ from typing import Any
 from dcrec_spark.settings.domains import Choice, Column, Domain, Flag, Instance, Number
 
 # Default precisions of the priors, with unit noise: constant, for factors and biases of both sides, and for gamma.
-REG_PARAM, BIAS_REG, CONFOUNDER_REG = 12.0, 5.0, 30.0
+REG_PARAM, BIAS_REG, CONFOUNDER_REG = 12.0, 5.0, 100.0
 
 # With a smaller shape exp(E[log .]) underflows, and the responsibilities lose their meaning.
 SMALLEST_SHAPE = 0.01
@@ -166,15 +166,17 @@ OUTCOME = (
             "how confounding is adjusted for", "outcome"),
     Setting("confounder", Choice({"reconstruction": "a_hat alone, as in the paper",
             "factors": "a_hat, and the composition of exposures as covariates: each item has slopes on the users', "
-            "each user on the items'"}), "reconstruction", "what of the exposure model enters the rating model",
+            "each user on the items'"}), "factors",
+            "what of the exposure model enters the rating model; for a fit to all pairs reconstruction by default",
             "outcome", {**_LEAST_SQUARES, **_DECONFOUNDED}),
     Setting("confounder_weight", Choice({"user": "a gamma for each user, as in the paper",
             "global": "one gamma for all users", "pooled": "one for all users, and each user's departure from it"}),
             "pooled", "weight gamma of the confounder; a Poisson outcome has user by default, and no pooled",
             "outcome", _DECONFOUNDED),
     Setting("confounder_link", Choice({"identity": "a_hat, as in the paper",
-            "log": "log(a_hat + its mean), for an unobserved weight of 0"}), "identity",
-            "form in which a_hat enters the model", "outcome", {**_LEAST_SQUARES, **_DECONFOUNDED}),
+            "log": "log(a_hat + its mean), for an unobserved weight of 0"}), "log",
+            "form in which a_hat enters the model; for a fit to all pairs identity by default", "outcome",
+            {**_LEAST_SQUARES, **_DECONFOUNDED}),
     Setting("leave_one_out", Flag(), True, "whether a rated pair's own exposure is left out of its a_hat", "outcome",
             {**_LEAST_SQUARES, **_DECONFOUNDED}),
     Setting("rank", _RANK, 10, "number of preference factors", "outcome"),

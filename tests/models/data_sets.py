@@ -28,6 +28,8 @@ OUTCOME_PRIORS = poisson.Priors(0.4, 0.5, 0.4, 0.5)
 # Without what only some models have: biases, a common gamma, leave-one-out.
 OUTCOME: dict[str, Any] = {
     "outcome": "weighted",
+    "confounder": "reconstruction",
+    "confounderLink": "identity",
     "confounderWeight": "user",
     "leaveOneOut": False,
     "fitBiases": False,

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.publish.current import current_run, current_run_id
 from dcrec_spark.publish.parquet import ParquetSink, verify
-from tests.jobs.job import SMALL, read_table
+from tests.jobs.job import SMALL, options_of, read_table
 from tests.warehouse.commands import RATINGS, dcrec_with, done, error_of, killed_before, settings_file, states_of
 from tests.warehouse.judges import Judge, hadoop_judge, postgresql_judge
 from tests.warehouse.objects import BUCKET, CREDENTIALS, ObjectStore
@@ -35,16 +35,20 @@ def settings(scratch: Path, postgresql: Postgresql) -> Path:
     )
 
 
-@pytest.fixture
-def judges(scratch: Path, database: psycopg.Connection) -> list[Judge]:
-    return [hadoop_judge(scratch, "nightly"), postgresql_judge(database, "nightly")]
+def judges_of(scratch: Path, database: psycopg.Connection, namespace: str) -> list[Judge]:
+    return [hadoop_judge(scratch, namespace), postgresql_judge(database, namespace)]
 
 
 def test_a_run_publishes_the_same_rows_to_parquet_iceberg_and_postgresql(
-    settings: Path, scratch: Path, judges: list[Judge]
+    settings: Path, scratch: Path, database: psycopg.Connection
 ) -> None:
-    done("retrain", "--config", settings, "--set", "recommend.extra=[overlap]")
-    run = current_run(str(scratch / "nightly"))
+    own = {
+        "output.path": scratch / "gate",
+        "warehouses.iceberg": "lake.gate",
+        "warehouses.postgresql.namespace": "gate",
+    }
+    done("retrain", "--config", settings, *options_of({**own, "recommend.extra": "[overlap]"}))
+    run, judges = current_run(str(scratch / "gate")), judges_of(scratch, database, "gate")
     directory = Path(run.directory.removeprefix("file://"))
     verify(str(directory))
     figures = ["ratings", "effective_ratings", "smallest_propensity", "mean_rating", "mean_low", "mean_high"]
@@ -64,10 +68,11 @@ def test_a_run_publishes_the_same_rows_to_parquet_iceberg_and_postgresql(
 
 @pytest.mark.long
 def test_killed_between_two_warehouses_the_same_command_ends_whole_and_rollback_takes_all_places_back(
-    settings: Path, scratch: Path, judges: list[Judge], record_property: Callable[[str, object], None]
+    settings: Path, scratch: Path, database: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
     record_property("tried", 2)
     output, command = str(scratch / "nightly"), ["retrain", "--config", str(settings)]
+    judges = judges_of(scratch, database, "nightly")
 
     def everywhere() -> list[list[str]]:
         return [sorted(judge("recommendations")["run_id"]) for judge in judges]

@@ -138,9 +138,7 @@ class InMemory:
                 predictions = {"prediction": fit.scores["validation"]}
                 metrics = self.parts.evaluate("validation", predictions, settings, ("train",))
                 if fit.lists is not None:
-                    of_lists = judge(
-                        fit.lists, self.parts.of["validation"], train, _settings_of_lists(self.config)
-                    )
+                    of_lists = judge(fit.lists, self.parts.of["validation"], train, _settings_of_lists(self.config))
                     metrics = _with_lists(metrics, of_lists)
                 yield candidate, Measured(metrics, len(fit.objective), fit.seconds)
 

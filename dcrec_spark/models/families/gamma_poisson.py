@@ -28,6 +28,8 @@ Term = TypeVar("Term")
 
 # Users have converged when their shapes change by no more than this share. Maximum number of rounds of three updates.
 CONVERGED, MOST_ROUNDS = 1e-6, 100
+# The largest of many changes is bounded by their norm of this order, whose powers blocks can add up.
+NORM = 8
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,11 @@ def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is
     result = _move(inputs, model, is_user, shape)
     if momentum:
         result = _remember(result, reached)
-    return result if is_user else _add_scores(inputs, model, shared, block, result, cols)
+    if is_user:
+        return result
+    changes = [np.abs(result.memory[name] / inputs.memory[name] - 1.0) for name in ("shape", "rate")]
+    result.sums["movement"] = np.array(sum(float((change.astype(np.float64) ** NORM).sum()) for change in changes))
+    return _add_scores(inputs, model, shared, block, result, cols)
 
 
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from pyspark.ml.param import Params
 from scipy.special import ndtri
 
 from dcrec_spark.engine import heavy_items
@@ -64,6 +65,15 @@ class LeastSquares(OutcomeFamily):
     )
     warm_start_settings = ("outcome", "rank", "fitBiases", "confounder")
 
+    @classmethod
+    def of(cls, params: Params) -> Self:
+        """Return the family. Unless they are set, a model of all pairs has the paper's form of the confounder."""
+        family = super().of(params)
+        if family.unobserved_weight > 0:
+            paper = {"confounder": "reconstruction", "confounderLink": "identity"}
+            family.settings |= {name: value for name, value in paper.items() if not params.isSet(name)}
+        return family
+
     @property
     @abstractmethod
     def alpha(self) -> float:
@@ -114,8 +124,8 @@ class LeastSquares(OutcomeFamily):
 
     @property
     def splits(self) -> bool:
-        """Items may be heavy, unless slopes of the users meet their covariates, which the users' blocks do not have."""
-        return not any(self.covariates) and not self.has_composition
+        """Items may be heavy."""
+        return True
 
     @property
     def row_width(self) -> int:
@@ -129,12 +139,8 @@ class LeastSquares(OutcomeFamily):
         return ExposureTerm(link, True, leave_one_out, over_all_pairs=self.unobserved_weight > 0)
 
     def require_consistent(self) -> None:
-        """Refuse a link where all pairs or further vectors take part: it is no product of vectors."""
+        """Refuse a link where all pairs take part: it is no product of vectors, and no sum over all pairs is exact."""
         link = self.settings["confounderLink"]
-        if self.has_composition and link != "identity":
-            raise ConfigError(
-                f"confounderLink={link} with confounder=factors: scores would be no products of vectors; leave one out"
-            )
         if self.has_confounder and link != "identity" and self.unobserved_weight > 0:
             raise ConfigError(
                 f"confounderLink={link} with unobservedWeight={self.unobserved_weight:g}: only the identity adds up "
@@ -417,7 +423,7 @@ def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
     begin = None if before is None else model.design.unknowns(before, model.rank, False)
     rows = model.solve(ratings, system, begin)
     if inputs.parts:
-        rows[inputs.block[heavy_items.ROW]] = _solve_heavy(inputs, ratings, system, model)
+        rows[inputs.block[heavy_items.ROW]] = _solve_heavy(inputs, ratings, system, model, begin)
     rows = model.rows_of(inputs.block, rows)
     sums = ridge_sums.item_sums(rows, ratings.exposure, model.design)
     sums |= ridge_sums.penalty(rows, ratings, False, shared, model.design, model.reg)
@@ -428,9 +434,11 @@ def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
     return model.update(rows, sums)
 
 
-def _solve_heavy(inputs: KernelInput, ratings: RatingBlock, system: System, model: GaussianSteps) -> Floats:
+def _solve_heavy(
+    inputs: KernelInput, ratings: RatingBlock, system: System, model: GaussianSteps, before: Floats | None
+) -> Floats:
     """Return the heavy items of a block after a step, by what the users' blocks have added up over their pairs."""
-    before, none = inputs.memory.get("rows"), ratings.empty_row()
+    none = ratings.empty_row()
     solved = [
         model.solve(none, system.of_row(row, half, right), None if before is None else before[row : row + 1])
         for row, half, right in zip(
@@ -443,6 +451,9 @@ def _solve_heavy(inputs: KernelInput, ratings: RatingBlock, system: System, mode
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
     """Add up what the pairs of a block of users add to the normal equations of heavy items."""
     ratings = rating_block(heavy_items.transpose(inputs.block), model)
+    # What users have slopes on travels with the items.
+    end = model.rank + model.design.item_covariates
+    ratings = ratings._replace(covariates=inputs.inbox[inputs.block[heavy_items.AT], model.rank : end])
     half, right = solvers.sums_over_pairs(ratings, update.rows, update.sums["augmented"], shared, model.design)
     return {"half": half, "right": right}
 

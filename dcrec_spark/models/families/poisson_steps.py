@@ -12,6 +12,7 @@ from dcrec_spark.engine.heavy_items import PartsOf, ScoresOf
 from dcrec_spark.engine.kernel_input import Kernel
 from dcrec_spark.kernels.gamma import best_scale, divergence
 from dcrec_spark.models.families.gamma_poisson import (
+    NORM,
     Gamma,
     GammaPoisson,
     GammaPrior,
@@ -89,6 +90,10 @@ class GammaPoissonSteps(GammaPoisson):
     def conclude(self, users: Arrays, items: Arrays, shared: SharedGammas) -> tuple[float, SharedGammas]:
         """Return the ELBO with optimal responsibilities. Then q(beta_0) and a shared q(gamma) from those."""
         return self._elbo(users, items, shared), self._update_shared(users, items, shared)
+
+    def movement(self, items: Arrays) -> float:
+        """Return the norm of the relative changes of the items' shapes and rates, at least the largest of them."""
+        return float(items["movement"]) ** (1.0 / NORM)
 
     def converged_objective(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
         """Return the ELBO of converged users, from their own sums over the nonzeros."""

@@ -7,8 +7,8 @@ A blend is one model: its scoring vectors are those of its members, one after th
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial, reduce
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.simplex import least_squares_on_simplex
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
@@ -39,8 +40,8 @@ MEMBERS: dict[str, dict[str, Any]] = {
 _PARTS = 1 << 20
 # Weights are found by trying every set of members.
 MOST_MEMBERS = 10
-# A table with vectors, and what becomes of each of them in the blend.
-Weighted = tuple[DataFrame, Mapping[str, Callable[[Column], Column]]]
+# A table with vectors, and what each of them is multiplied with in the blend.
+Weighted = tuple[DataFrame, Mapping[str, float]]
 _SUMMED = ["score", "preference", "confounder", "intercept", "composition", "features"]
 _SUMMED += ["user_bias", "item_bias", "baseline", "others"]
 
@@ -87,10 +88,7 @@ class BlendModel(RankedLists, Model, Persistent):
         """Users and items: ``idx, id, features``, the members' factors times the roots of their weights, in a row."""
         users, items = (
             _concatenated(
-                [
-                    (model.tables()[side], {"features": partial(_times, weight=float(np.sqrt(weight)))})
-                    for _, weight, model in self._weighted()
-                ]
+                [(model.tables()[side], {"features": float(np.sqrt(weight))}) for _, weight, model in self._weighted()]
             )
             for side in (0, 1)
         )
@@ -101,19 +99,24 @@ class BlendModel(RankedLists, Model, Persistent):
         if self.isDefined("exposureWeight") and self.getExposureWeight() > 0:
             raise ConfigError("exposureWeight: expected 0 for a blend, whose lists are by potential rating alone")
         members = [(weight, model.scoringVectors()) for _, weight, model in self._weighted()]
-        # The vectors of a link come last, for its a_hat is the product of the last numbers.
-        members.sort(key=lambda member: not member[1].form.is_low_rank)
-        form = members[-1][1].form
-        users, items = [], []
-        for weight, vectors in members:
-            linked = not vectors.form.is_low_rank
-            # Of a link gamma alone, the last number, has the weight. The rest of the vector is E[pi].
-            times, last_times = partial(_times, weight=weight), partial(_last_times, weight=weight)
-            users.append((vectors.users, {"preference": times, "confounder": last_times if linked else times}))
-            items.append((vectors.items, {"preference": _as_it_is, "confounder": _as_it_is}))
-        if not form.is_low_rank:
-            form = form._replace(front=_front(users))
-        sides = _concatenated(users), _concatenated(items)
+        users, items = (
+            _concatenated([(_parts(getattr(v, side), v.form), _by(w if side == "users" else 1.0)) for w, v in members])
+            for side in ("users", "items")
+        )
+        linked = [(at, weight, v.form) for at, (weight, v) in enumerate(members) if not v.form.is_low_rank]
+        form = PLAIN
+        if linked:
+            forms = {form._replace(front=0) for _, _, form in linked}
+            if len(forms) > 1:
+                raise ConfigError("members: found logarithms of several exposure models, expected one that they share")
+            width = users.select(F.size("confounder")).first()
+            form = forms.pop()._replace(front=width[0] if width else 0)
+            gamma = reduce(Column.__add__, [F.element_at(f"link_{at}", -1) * F.lit(w) for at, w, _ in linked])
+            pi = F.col(f"link_{linked[0][0]}")
+            users = users.withColumn("confounder", F.concat("confounder", _without_last(pi), F.array(gamma)))
+            items = items.withColumn("confounder", F.concat("confounder", pi))
+        names = ["idx", "id", "preference", "confounder"]
+        sides = users.select(*names), items.select(*names)
         return ScoringVectors(*sides, self.numUsers, self.numItems, self.intercept, form)
 
     def explain(self, pairs: DataFrame, ratings: DataFrame, n: int = 5) -> DataFrame:
@@ -322,32 +325,35 @@ def _stage_one(member: DeconfoundedMF) -> tuple[Any, ...]:
 
 
 def _concatenated(tables: Sequence[Weighted]) -> DataFrame:
-    """Return ``idx, id`` of the first table, and its vectors followed by those of the others."""
+    """Return ``idx, id`` of the first table, its vectors followed by those of the others, and each ``link_{place}``."""
     joined, names = tables[0][0].select("idx", "id"), list(tables[0][1])
-    for at, (table, made) in enumerate(tables):
-        columns = [make(F.col(name)).alias(f"{name}_{at}") for name, make in made.items()]
-        joined = joined.join(table.select("id", *columns), "id")
+    for at, (table, weights) in enumerate(tables):
+        columns = [_times(F.col(name), weight).alias(f"{name}_{at}") for name, weight in weights.items()]
+        links = [F.col("link").alias(f"link_{at}")] if "link" in table.columns else []
+        joined = joined.join(table.select("id", *columns, *links), "id")
     vectors = [F.concat(*[f"{name}_{at}" for at in range(len(tables))]).alias(name) for name in names]
-    return joined.select("idx", "id", *vectors)
+    return joined.select("idx", "id", *vectors, *[name for name in joined.columns if name.startswith("link_")])
 
 
-def _as_it_is(vector: Column) -> Column:
-    return vector
+def _by(weight: float) -> dict[str, float]:
+    return {"preference": weight, "confounder": weight}
+
+
+def _parts(vectors: DataFrame, form: Form) -> DataFrame:
+    """Return the vectors with what the products of a link are made of in a column ``link``: [E[pi_u], gamma_u]."""
+    if form.is_low_rank:
+        return vectors
+    whole = F.col("confounder")
+    link = F.slice(whole, form.front + 1, F.size(whole) - form.front).alias("link")
+    return vectors.select("idx", "id", "preference", F.slice(whole, 1, form.front).alias("confounder"), link)
 
 
 def _times(vector: Column, weight: float) -> Column:
-    return F.transform(vector, lambda x: x * F.lit(weight))
+    return vector if weight == 1.0 else F.transform(vector, lambda x: x * F.lit(weight))
 
 
-def _last_times(vector: Column, weight: float) -> Column:
-    """Return a vector whose last number alone has the weight."""
-    return F.transform(vector, lambda x, at: F.when(at == F.size(vector) - 1, x * F.lit(weight)).otherwise(x))
-
-
-def _front(users: Sequence[Weighted]) -> int:
-    """Count the numbers of the confounder's vectors before those of the last member."""
-    sizes = [table.select(F.size("confounder")).first() for table, _ in users[:-1]]
-    return sum(row[0] for row in sizes if row)
+def _without_last(vector: Column) -> Column:
+    return F.slice(vector, 1, F.size(vector) - 1)
 
 
 def _weighted_reasons(weight: float) -> Column:

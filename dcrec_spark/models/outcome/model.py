@@ -156,8 +156,10 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         form, covariates, weight = self.facts.form or Form(), self.facts.covariates, self.getExposureWeight()
         require_exposure_model(weight, self.exposureModel is not None)
         baseline = None if weight == 0 else baseline_rating(self, self.intercept, self.meanRating)
-        parts = PartsOfVectors(family_of(self).has_biases, form, len(covariates.user_composition.mean), baseline)
+        composition = len(covariates.user_composition.mean)
+        parts = PartsOfVectors(family_of(self).has_biases, form, composition, baseline)
         vectors = scoring_vectors(users, True, parts), scoring_vectors(items, False, parts)
+        form = form if form.is_low_rank else form._replace(front=2 * composition)
         return ScoringVectors(*vectors, self.numUsers, self.numItems, self.intercept, form, weight)
 
     def foldInUsers(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:

@@ -55,7 +55,7 @@ class Offer:
 class ScoringVectors:
     """users, items : ``idx, id, preference: array<double>, confounder: array<double>``, idx from 0 without gaps.
 
-    form : of the confounder. Where it is no product of vectors, the vectors are [E[pi_u], gamma_u] and
+    form : of the confounder. Where it is no product of vectors, the vectors end with [E[pi_u], gamma_u] and
     [E[lambda_i], 0]: a_hat is their product, and the sum of their last numbers is what h is multiplied with.
 
     exposure_weight : how much the probability of exposure counts in the order of lists, see
@@ -268,7 +268,8 @@ def _parts(is_user: bool, parts: PartsOfVectors) -> tuple[Column, Column]:
     else:
         confounder = _extended(confounder, F.lit(1.0), form)
     if rank:
-        confounder = F.concat(confounder, *[F.slice(name, 1, rank) for name in both])
+        # Before the numbers of a link, see Form.front.
+        confounder = F.concat(*[F.slice(name, 1, rank) for name in both], confounder)
     return preference.alias("preference"), confounder.alias("confounder")
 
 
@@ -294,7 +295,7 @@ def _table_of_vectors(factors: pa.Table, is_user: bool, parts: PartsOfVectors) -
     if form.is_low_rank and is_user:
         confounder = confounder * _matrix(factors, "gamma") / form.scale
     if rank:
-        confounder = np.hstack([confounder, *[numbers[:, :rank] for numbers in both]])
+        confounder = np.hstack([*[numbers[:, :rank] for numbers in both], confounder])
     vectors = {"preference": list_array(preference), "confounder": list_array(confounder)}
     if parts.baseline is not None:
         last = np.full((n_rows, 1), parts.baseline if is_user else 0.0)

@@ -1,5 +1,7 @@
 """The users solved at the end of a Poisson fit: the ELBO is never lower than the one that the fit reports."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -30,8 +32,8 @@ def steps(layout: ProcessLayout, seed: int, **of: bool) -> GammaPoissonSteps:
     return GammaPoissonSteps("outcome", "rating", 4, PRIOR, seed, intercept=PRIOR, n_pairs=layout.n_pairs, **of)
 
 
-def fit(layout: ProcessLayout, model: GammaPoissonSteps, sweeps: int, tol: float = 0.0, extra: int = 10) -> Fit:
-    return alternate(layout.users, layout.items, model, Stopping(sweeps, tol, extra_sweeps=extra), lambda *_: None)
+def fit(layout: ProcessLayout, model: GammaPoissonSteps, sweeps: int, tol: float = 0.0) -> Fit:
+    return alternate(layout.users, layout.items, model, Stopping(sweeps, tol), lambda *_: None)
 
 
 @pytest.mark.parametrize(("seed", "accelerates"), [(7, False), (10, False), (7, True), (10, True), (16, True)])
@@ -41,14 +43,7 @@ def test_solving_the_users_costs_nothing(seed: int, accelerates: bool) -> None:
     model = steps(layout, seed, accelerates=accelerates)
     result = fit(layout, model, 600, tol=1e-6)
     assert result.final_objective == model.converged_objective(result.users.sums, result.items.sums, result.shared)
-    assert result.final_objective >= result.objective[-1] - 1e-9 * abs(result.objective[-1])
-
-
-def test_fit_without_extra_sweeps_would_end_lower() -> None:
-    layout = ratings(10)
-    model = steps(layout, 10)
-    result = fit(layout, model, 600, tol=1e-7, extra=0)
-    assert model.converged_objective(result.users.sums, result.items.sums, result.shared) < result.objective[-1] - 0.01
+    assert result.final_objective == result.objective[-1] >= result.objective[-2]
 
 
 @pytest.mark.parametrize("per_user", [True, False], ids=["a gamma each", "one gamma"])
@@ -78,3 +73,45 @@ def test_final_elbo_equals_the_dense_reference_if_pairs_have_weights(per_user: b
     data = dense.Data(table.astype(float), np.where(table > 0, weights, 0.3), pi @ lam.T, kind)
     expected = dense.elbo(state, data, dense.Priors(*[0.3] * 8))
     assert model.converged_objective(result.users.sums, result.items.sums, shared) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["exposure", "outcome"])
+def test_tight_tolerance_ends_at_a_fixed_point(kind: str) -> None:
+    """Solved users may leave the optimum of the sweeps: these fits would miss the fixed point by 0.1 to 0.6."""
+    layout = ratings(4)
+    model = steps(layout, 4) if kind == "outcome" else steps(layout, 4, accelerates=True)
+    tight = fit(layout, model, 5_000, tol=1e-8)
+    assert tight.converged
+    assert movement(layout, model, tight, 1)[0] < 1e-3
+    if kind == "exposure":
+        tightest = fit(layout, model, 5_000, tol=1e-14)
+        assert movement(layout, model, tightest, 400)[1] < 0.05
+
+
+def movement(layout: ProcessLayout, model: GammaPoissonSteps, result: Fit, sweeps: int) -> tuple[float, float]:
+    """The largest relative change by the first of so many plain sweeps, and how much all of them raise the ELBO."""
+    plain, users, items, shared = replace(model, accelerates=False), result.users, result.items, result.shared
+    changes, objective = [], np.nan
+    for _ in range(sweeps):
+        before = users, items
+        users = layout.users.half_step(plain.users(shared), items, users)
+        items = layout.items.half_step(plain.items(shared), users, items)
+        objective, shared = plain.conclude(users.sums, items.sums, shared)
+        memories = [(now.memory_of(0), last.memory_of(0)) for now, last in zip((users, items), before, strict=True)]
+        changes.append(max(float(np.abs(a[n] / b[n] - 1).max()) for a, b in memories for n in ("shape", "rate")))
+    assert result.final_objective is not None
+    return changes[0], objective - result.final_objective
+
+
+def test_reported_elbo_of_exposures_is_that_of_their_tables() -> None:
+    layout = ratings(3)
+    model = GammaPoissonSteps("exposure", "rating", 4, PRIOR, 3, accelerates=True)
+    result = fit(layout, model, 300, tol=1e-5)
+    users, items = result.users.memory_of(0), result.items.memory_of(0)
+    rates = [np.broadcast_to(side["rate"], side["shape"].shape) for side in (users, items)]
+    counts = np.zeros((60, 25))
+    block = layout.users.block
+    counts[np.repeat(np.arange(60), np.diff(block.fitted.row_ptr)), block.fitted.col] = block.fitted.value("rating")
+    state = dense.State.of((users["shape"], rates[0]), (items["shape"], rates[1]))
+    expected = dense.elbo(state, dense.exposures_of(counts))
+    assert result.objective[-1] == result.final_objective == pytest.approx(expected, abs=1e-6)

@@ -16,6 +16,7 @@ from dcrec_spark.engine.sides import State
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.covariates import Covariates, attach_composition
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
 from dcrec_spark.models.fitting.stages import fit_factors
@@ -147,6 +148,10 @@ def fit_stages(
 
         exposures = fit(exposure, first, layout)
         if second.has_confounder:
-            layout, _ = attach_confounder(layout, exposures.users, exposures.items, second.exposure_term, resources)
+            states = exposures.users, exposures.items
+            layout, _ = attach_confounder(layout, *states, second.exposure_term, resources)
+            if second.has_composition:
+                layout, (of_users, of_items) = attach_composition(layout, states, resources)
+                second = Covariates(of_users, of_items).of_family(second)
         numbers["intercept"] = np.array(second.shared_numbers(fit(outcome, second, layout).shared))
     return numbers

@@ -19,6 +19,9 @@ MODELS: dict[str, dict[str, Any]] = {
     "weighted by propensities": {"outcome": "weighted", "adjustment": "ipw"},
     "probabilistic, all terms": {"outcome": "probabilistic", "unobservedWeight": 0.5},
     "probabilistic, rated pairs": {"outcome": "probabilistic", "unobservedWeight": 0.0, "confounderLink": "log"},
+    "factors, all pairs": {"outcome": "weighted", "confounder": "factors", "validationIndicatorCol": "held"},
+    "factors, rated pairs": {"outcome": "probabilistic", "confounder": "factors", "confounderLink": "log"},
+    "factors by gradients": {"outcome": "probabilistic", "confounder": "factors", "solver": "cg"},
     "by count": {"outcome": "probabilistic", "regByCount": True, "confounderWeight": "global"},
     "classical": {"outcome": "probabilistic", "adjustment": "none"},
     "held out": {"outcome": "weighted", "validationIndicatorCol": "held"},
@@ -83,7 +86,9 @@ def test_single_precision_adds_partial_sums_in_double() -> None:
     assert_equal_fits(split, whole, 2e-4)
 
 
-@pytest.mark.parametrize("kind", ["probabilistic, all terms", "gradients", "held out", "poisson, gammas"])
+@pytest.mark.parametrize(
+    "kind", ["probabilistic, all terms", "gradients", "held out", "factors, all pairs", "poisson, gammas"]
+)
 def test_runs_of_rows_change_nothing(kind: str) -> None:
     data = ratings(MODELS[kind])
     in_runs = in_process(data, pairs_per_run=7)

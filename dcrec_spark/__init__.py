@@ -10,7 +10,7 @@ from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.splits import HeldOut, hold_out_users, split_by_time, split_pairs, split_within_users
 from dcrec_spark.evaluation.strata import Stratum, evaluate_strata
 from dcrec_spark.evaluation.weights import weigh_by_exposure
-from dcrec_spark.models.explain.text import reasons_text, with_titles
+from dcrec_spark.models.explain.text import order_text, reasons_text, with_titles
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.held_out import ExposureSplit, hold_out_exposures
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
@@ -53,6 +53,7 @@ __all__ = [
     "hold_out_exposures",
     "hold_out_users",
     "join_predictions",
+    "order_text",
     "read_current",
     "reasons_text",
     "show_progress",

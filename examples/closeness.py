@@ -1,4 +1,4 @@
-"""Five recommenders on simulated data whose truth is known, and their errors on pairs that nobody rated.
+"""Five recommenders on simulated data whose truth is known: errors on pairs that nobody rated, value of the lists.
 
 Fits run in one process each, side by side. Settings are the same for all rows. They were chosen by trial on other
 seeds, not tuned for a row.
@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.local.data import Parts
+from dcrec_spark.local.lists import ListPlaces, ListValue, value_of
 from dcrec_spark.local.trial import Bench, Confounder, Trial
 from studies.fair_simulation import Confounding, FairSimulation
 
@@ -22,6 +23,7 @@ KINDS: dict[Confounding, str] = {
     "raises": "exposure\nraises ratings",
 }
 SEEDS = (0, 1, 2)
+LIST_LENGTH = 10
 _SHARED = {"rank": 5, "fitBiases": False, "maxIter": 50, "tol": 1e-4}
 _CONFOUNDER = {"adjustment": "deconfounded", "fitBiases": True}
 EXPOSURE = {"rank": 5, "maxIter": 100}
@@ -48,10 +50,13 @@ class Closeness:
     """Errors of one row on data sets of one kind, a number for each seed.
 
     squared_error : mean squared error on random pairs. bias : mean of prediction minus truth, of the unseen among them.
+    value : mean expected rating of the items in all lists. regret : by how much the best lists are better.
     """
 
     squared_error: Array
     bias: Array
+    value: Array
+    regret: Array
 
 
 def draw_data(size: int) -> dict[tuple[Confounding, int], FairSimulation]:
@@ -70,11 +75,14 @@ def compare(
     """Row -> kind of confounding -> how close its predictions are. ``done`` is called with a note after each fit."""
     data = {f"{kind}-{seed}": parts_of(simulated) for (kind, seed), simulated in drawn.items()}
     trials = [(name, key, _trial(row, key)) for key in drawn for name, row in ROWS.items()]
-    results: dict[tuple[str, Confounding], list[tuple[float, float]]] = {}
+    results: dict[tuple[str, Confounding], list[tuple[float, ...]]] = {}
     fits = Bench(spark, data).run([trial for _, _, trial in trials])
     for (name, key, _), fitted in zip(trials, fits, strict=True):
         results.setdefault((name, key[0]), []).append(
-            _errors(drawn[key], data[f"{key[0]}-{key[1]}"].of["test"], fitted.scores["test"])
+            (
+                *_errors(drawn[key], data[f"{key[0]}-{key[1]}"].of["test"], fitted.scores["test"]),
+                *_value(drawn[key], fitted.lists),
+            )
         )
         done(f"{name}, seed {key[1]}")
     return {name: {kind: Closeness(*np.array(results[name, kind]).T) for kind in _kinds(drawn)} for name in ROWS}
@@ -95,7 +103,13 @@ def _trial(row: Row, key: tuple[Confounding, int]) -> Trial:
     exposure = None if row.confounder is None else {**EXPOSURE, "seed": seed}
     outcome = {**_SHARED, **row.settings, "seed": seed}
     chosen: Confounder = row.confounder or "fitted"
-    return Trial(outcome, exposure, f"{kind}-{seed}", predict=("test",), confounder=chosen)
+    return Trial(outcome, exposure, f"{kind}-{seed}", predict=("test",), confounder=chosen, list_length=LIST_LENGTH)
+
+
+def _value(simulated: FairSimulation, lists: ListPlaces | None) -> ListValue:
+    assert lists is not None
+    user, item = np.arange(simulated.n_users)[:, None], np.arange(simulated.n_items)
+    return value_of(lists, simulated.expected(user, item), simulated.exposed, LIST_LENGTH)
 
 
 def _errors(simulated: FairSimulation, pairs: Mapping[str, Array], scores: Array) -> tuple[float, float]:

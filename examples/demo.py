@@ -28,7 +28,7 @@ from dcrec_spark.models.explain.text import with_titles
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish.current import read_current
 from dcrec_spark.spark.session import conf_directory
-from examples.closeness import KINDS, SEEDS, Closeness, compare, draw_data
+from examples.closeness import KINDS, LIST_LENGTH, SEEDS, Closeness, compare, draw_data
 from examples.picture import draw_closeness
 from studies.fair_simulation import Confounding, FairSimulation
 
@@ -78,6 +78,7 @@ def _show_simulated(reporter: Reporter) -> None:
     reporter.show(Panel(_ROWS, title="Who predicts", border_style="cyan"))
     results = compare(spark, drawn, reporter.counter("fit five recommenders to each data set", 5 * len(drawn)))
     reporter.show(_against_truth(results, drawn))
+    reporter.show(_values(results))
     reporter.show(_conclusion(results))
     picture = draw_closeness(results, OUTPUT / "closeness.svg")
     ratings = _write(spark, drawn[SHOWN])
@@ -119,6 +120,27 @@ def _against_truth(
         table.add_row(name, *cells, _bold_if(f"{_worst(of):.3f}", _worst(of) == best_worst))
     noise = [f"{np.mean([_noise(w) for (k, _), w in drawn.items() if k == kind]):.3f}        " for kind in KINDS]
     table.add_row("the truth itself", *noise, "", style="dim")
+    return table
+
+
+def _values(results: Mapping[str, Mapping[Confounding, Closeness]]) -> Table:
+    """Mean expected rating of what each row recommends, and what the best lists would have."""
+    table = Table(
+        title="What the lists are worth",
+        caption=f"mean expected rating of the {LIST_LENGTH} best items of each user that they have not rated",
+    )
+    table.add_column("value of the lists")
+    for what in KINDS.values():
+        table.add_column(what, justify="right")
+    table.add_column("worst of\nthe three", justify="right")
+    values = {name: [of[kind].value.mean() for kind in KINDS] for name, of in results.items()}
+    best = np.max([[*row, min(row)] for row in values.values()], axis=0)
+    for name, row in values.items():
+        cells = zip([*row, min(row)], best, strict=True)
+        table.add_row(name, *(_bold_if(f"{value:.2f}", value == most) for value, most in cells))
+    first = next(iter(results.values()))
+    possible = [f"{(first[kind].value + first[kind].regret).mean():.2f}" for kind in KINDS]
+    table.add_row("the best lists", *possible, "", style="dim")
     return table
 
 

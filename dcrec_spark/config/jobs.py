@@ -111,7 +111,10 @@ class TuningConfig(Section):
     search: Literal["grid", "random"] = setting("grid: every combination; random: a random choice of them", "grid")
     trials: Positive = setting("number of trials of a random search, by run.seed", 30)
     metric: Metric = setting(
-        "ndcg, ndcg@k, recall@k, precision@k, map@k, mse, mae, item_mse or item_mae; errors are made small", "ndcg"
+        "ndcg, ndcg@k, recall@k, precision@k, map@k, mse, mae, item_mse or item_mae; of lists from the whole catalogue "
+        "catalogue_ndcg@k, catalogue_recall@k, catalogue_hit_rating@k, catalogue_rare_share@k and others; errors and "
+        "shares are made small",
+        "ndcg",
     )
     weights: Literal["none", "exposure"] = setting(
         "exposure: in mse and mae a held-out rating weighs the inverse of its propensity, 1 - exp(-a_hat) by the "
@@ -124,6 +127,10 @@ class TuningConfig(Section):
         "within_users",
     )
     validation_share: Part = setting("share of the ratings that is held out to choose by", 0.2)
+    validation_path: Place | None = setting(
+        "ratings to choose by, such as a small random sample, in the format and with the columns of input (a table's "
+        "name for table and jdbc); null: held out of the input, by split and validation_share"
+    )
 
     @field_validator("space", mode="before")
     @classmethod

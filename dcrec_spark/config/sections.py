@@ -234,6 +234,12 @@ class RetrainAuditConfig(AuditConfig):
         "to all.",
         0.0,
     )
+    list_check: Literal["off", "warn"] = setting(
+        "Comparison of the lists with popularity; warn: where they have less than half of its NDCG@10 on held-out "
+        "ratings. It fits both stages once more, without a twentieth of the ratings, in this process. So it is skipped "
+        "beyond 2 million ratings, and where held_out_share compares anyway. The published model has all ratings.",
+        "warn",
+    )
     exposure_check: Literal["off", "warn", "refuse"] = setting(
         "Predictive check of the exposure model; refuse: end if it fails. The check fits stage 1 once more with a "
         "fifth of the exposures held out.",
@@ -273,6 +279,11 @@ class RankingConfig(ListLengthConfig):
     """Lists of recommendations."""
 
     exclude_seen: bool = setting("Leave out items that the user has rated.", True)
+    exposure_weight: Share | None = setting(
+        "Order of lists; 0: by potential rating; up to 1: by (score - the user's baseline) * P(exposure)^weight; null: "
+        "as the saved model has it, 0 in retraining. The column score stays the potential rating, the column rank is "
+        "the order. Above 0 it needs outcome.adjustment=deconfounded."
+    )
     catalogue: Place | None = setting(
         "Items that may be recommended: Parquet, CSV or table; null: all items. They are in the column "
         "input.columns.item. A table where input.format is one."

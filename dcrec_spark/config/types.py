@@ -82,8 +82,25 @@ def _outcome(value: str) -> str:
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
-_METRIC = re.compile(r"ndcg|(ndcg|recall|precision|map)@[1-9][0-9]*|(item_)?(mse|mae)")
-_METRICS = "ndcg, ndcg@k, recall@k, precision@k, map@k (k a whole number), mse, mae, item_mse or item_mae"
+_OF_LISTS = (
+    "ndcg",
+    "recall",
+    "precision",
+    "map",
+    "hit_rating",
+    "coverage",
+    "rare_share",
+    "rarest_share",
+    "largest_share",
+)
+_METRIC = re.compile(
+    r"ndcg|(ndcg|recall|precision|map)@[1-9][0-9]*|(item_)?(mse|mae)|"
+    rf"catalogue_({'|'.join(_OF_LISTS)})@[1-9][0-9]*"
+)
+_METRICS = (
+    "ndcg, ndcg@k, recall@k, precision@k, map@k (k a whole number), mse, mae, item_mse or item_mae, or of lists from "
+    f"the whole catalogue catalogue_X@k with X {', '.join(_OF_LISTS)}"
+)
 
 Text = Annotated[str, StringConstraints(min_length=1), _must(str.strip, "text that is not blank")]
 Place = Annotated[

@@ -56,4 +56,4 @@ def one_list_for_all(vectors: ScoringVectors, scores: DataFrame) -> ScoringVecto
     known = vectors.items.join(scores.select(F.col("item_id").alias("id"), "score"), "id", "left")
     preference = F.array(F.coalesce("score", F.lit(0.0)).cast("double"))
     items = known.withColumn("preference", preference).select(*vectors.items.columns)
-    return replace(vectors, users=users, items=items)
+    return replace(vectors, users=users, items=items, exposure_weight=0.0)

@@ -177,6 +177,12 @@ def _judge(
     per_user: dict[OfModel, PerRow | Pooled] = {
         OfModel(0, measure): part for measure, part in list_metrics(lists, settings.ks).items()
     }
+    per_user |= {
+        OfModel(0, Measure(MeasureKind.HIT_RATING, k, over_catalogue=True)): Pooled(
+            rating, ((place <= k) & (rating >= 0)).astype(np.float64)
+        )
+        for k in settings.ks
+    }
     listed = np.bincount(code[user], np.isfinite(place), n_users)
     twice = (user[1:] == user[:-1]) & (place[1:] == place[:-1]) & np.isfinite(place[1:])
     counts: dict[str, int | Array] = {

@@ -9,10 +9,14 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import DataError
+from dcrec_spark.evaluation.measures import MeasureKind
 
 # An item with fewer training ratings is rare: one more rating could move its bias by a sixth.
 RARE_BELOW = 5
+# With fewer, a list of it is a list of lucky ratings.
+RAREST_BELOW = 3
 # Shares beyond which lists deserve a second look.
 MOST_RARE, MOST_OF_ONE = 0.1, 0.5
 
@@ -23,6 +27,7 @@ class ListComposition(NamedTuple):
     lists, places, items : numbers of lists, of their rows, and of different items in them.
     short : lists with fewer rows than asked for.
     rare_share : share of the places whose item has fewer than ``RARE_BELOW`` training ratings.
+    rarest_share : the same of fewer than ``RAREST_BELOW``.
     largest_share : share of the lists that hold the most listed item.
     relative_popularity : training ratings of an average place's item, divided by those of the item that an average
         training rating is of. Lists as popular as what people rated have 1.
@@ -33,8 +38,28 @@ class ListComposition(NamedTuple):
     items: int
     short: int
     rare_share: float
+    rarest_share: float
     largest_share: float
     relative_popularity: float
+
+    @classmethod
+    def of_counts(cls, lists: int, places: Array, ratings: Array) -> "ListComposition":
+        """Describe lists by the places that hold each item, and by its training ratings, (I,) each."""
+        total = places.sum()
+        listed, rated = places @ ratings / total, ratings @ ratings / ratings.sum()
+        rare, rarest = (float(places[ratings < few].sum() / total) for few in (RARE_BELOW, RAREST_BELOW))
+        items, largest = int((places > 0).sum()), float(places.max() / lists)
+        return cls(lists, int(total), items, 0, rare, rarest, largest, float(listed / rated))
+
+    @property
+    def measures(self) -> dict[MeasureKind, float]:
+        """The figures that are measures of lists."""
+        return {
+            MeasureKind.RARE_SHARE: self.rare_share,
+            MeasureKind.RAREST_SHARE: self.rarest_share,
+            MeasureKind.LARGEST_SHARE: self.largest_share,
+            MeasureKind.POPULARITY: self.relative_popularity,
+        }
 
     @property
     def warnings(self) -> list[str]:
@@ -95,6 +120,7 @@ def describe_lists(lists: DataFrame, training: DataFrame | None, length: int = 0
         F.sum("places").alias("places"),
         F.count_if(F.col("places") > 0).alias("items"),
         F.sum(F.when(F.col("ratings") < RARE_BELOW, F.col("places")).otherwise(0)).alias("rare"),
+        F.sum(F.when(F.col("ratings") < RAREST_BELOW, F.col("places")).otherwise(0)).alias("rarest"),
         F.max("places").alias("largest"),
         F.sum(F.col("places") * F.col("ratings").cast("double")).alias("listed"),
         F.sum("ratings").alias("ratings"),
@@ -102,9 +128,9 @@ def describe_lists(lists: DataFrame, training: DataFrame | None, length: int = 0
     ).collect()[0]
     if not total["places"] or (training is not None and not total["ratings"]):
         raise DataError("lists: found no row of lists, or no rating, expected both")
-    rare, popularity = nan, nan
+    rare, rarest, popularity = nan, nan, nan
     if training is not None:
-        rare = total["rare"] / total["places"]
+        rare, rarest = total["rare"] / total["places"], total["rarest"] / total["places"]
         popularity = (total["listed"] / total["places"]) / (total["rated"] / total["ratings"])
     return ListComposition(
         lists=int(users),
@@ -112,6 +138,7 @@ def describe_lists(lists: DataFrame, training: DataFrame | None, length: int = 0
         items=int(total["items"]),
         short=int(short),
         rare_share=rare,
+        rarest_share=rarest,
         largest_share=total["largest"] / users,
         relative_popularity=popularity,
     )

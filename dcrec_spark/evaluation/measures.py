@@ -3,6 +3,8 @@
     ndcg                   of the whole list of a user's test items
     recall@5               of its first five places
     catalogue_ndcg@10      of lists of unseen items from the whole catalogue
+    catalogue_hit_rating@10    mean rating of the places with a test rating: do people like what they take up?
+    catalogue_rare_share@10    of the places, those of items with few training ratings
     item_mse               of each item, averaged over items
 
 Tables, settings and dictionaries hold these names. Code asks a :class:`Measure` for its parts.
@@ -28,6 +30,11 @@ class MeasureKind(StrEnum):
     PRECISION = "precision"
     MAP = "map"
     COVERAGE = "coverage"
+    HIT_RATING = "hit_rating"
+    RARE_SHARE = "rare_share"
+    RAREST_SHARE = "rarest_share"
+    LARGEST_SHARE = "largest_share"
+    POPULARITY = "popularity"
     MSE = "mse"
     MAE = "mae"
     ITEM_MSE = "item_mse"
@@ -37,7 +44,10 @@ class MeasureKind(StrEnum):
 ERRORS = (MeasureKind.MSE, MeasureKind.MAE, MeasureKind.ITEM_MSE, MeasureKind.ITEM_MAE)
 # Measures that ask which of the first k items are relevant.
 HITS = (MeasureKind.RECALL, MeasureKind.PRECISION, MeasureKind.MAP)
-_CUT = (*HITS, MeasureKind.COVERAGE)
+# Measures of what lists consist of, whoever likes it.
+COMPOSITION = (MeasureKind.RARE_SHARE, MeasureKind.RAREST_SHARE, MeasureKind.LARGEST_SHARE, MeasureKind.POPULARITY)
+_OF_CATALOGUE = (MeasureKind.HIT_RATING, *COMPOSITION)
+_CUT = (*HITS, MeasureKind.COVERAGE, *_OF_CATALOGUE)
 
 
 class Measure(str):
@@ -93,8 +103,13 @@ class Measure(str):
 
     @property
     def is_error(self) -> bool:
-        """Whether small values are good."""
+        """Whether it is of the errors of predicted ratings."""
         return self.kind in ERRORS
+
+    @property
+    def is_small_good(self) -> bool:
+        """Whether small values are good."""
+        return self.kind in ERRORS or self.kind in COMPOSITION
 
     @property
     def of_whole_catalogue(self) -> "Measure":
@@ -108,6 +123,8 @@ def _wanted_instead(kind: MeasureKind, k: int | None, over_catalogue: bool) -> s
         return "expected a cut of at least 1"
     if kind in ERRORS and (k is not None or over_catalogue):
         return "errors are of single predictions, expected neither a cut nor lists from the catalogue"
+    if kind in _OF_CATALOGUE and not over_catalogue:
+        return f"expected {_CATALOGUE}{kind}@k: it is of lists from the whole catalogue"
     if k is None and (kind in _CUT or over_catalogue):
         return f"expected a cut, {kind}@k"
     return ""
@@ -207,6 +224,6 @@ class MetricSettings:
             return f"{measure}({self.gain})"
         if measure.kind in HITS:
             return f"{measure}(rating>={self.relevance:g})"
-        if measure.is_error and self.clip:
+        if measure.kind in ERRORS and self.clip:
             return f"{measure}(clipped to {self.clip[0]:g}..{self.clip[1]:g})"
         return str(measure)

@@ -25,6 +25,7 @@ from dcrec_spark.data.quoting import quoted
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.entries import ranking_tally, rating_tally
+from dcrec_spark.evaluation.lists import ListComposition, describe_lists
 from dcrec_spark.evaluation.measures import Columns, Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.result import Metrics, Score
 from dcrec_spark.evaluation.tally import GROUP, Resampling, Sums, add_up, add_up_groups, add_up_here
@@ -161,8 +162,11 @@ def evaluate_ranking(
     model: str = "model",
     columns: Columns = _PLAIN,
     settings: MetricSettings = _USUAL,
+    training: DataFrame | None = None,
 ) -> Metrics:
     """Metrics of lists drawn from the whole catalogue, against test ratings.
+
+    Test ratings that users chose to give favour what is popular. So read them next to ``catalogue_hit_rating@k``.
 
     Parameters
     ----------
@@ -177,6 +181,8 @@ def evaluate_ranking(
         Name of the model in the result.
     columns, settings
         As for :func:`evaluate`, of ``test``.
+    training : DataFrame, optional
+        ``item_id``, a row for each rating of the fit. With it there are measures of what the lists consist of.
 
     Returns
     -------
@@ -184,6 +190,10 @@ def evaluate_ranking(
         ``catalogue_ndcg@k``, ``catalogue_recall@k``, ``catalogue_precision@k``, ``catalogue_map@k`` over users with
         test ratings: an item without a test rating is no gain and no hit, and a user without recommendations has
         missed everything (``counts["users_without_list"]``). ``catalogue_coverage@k``: over all lists of the table.
+        ``catalogue_hit_rating@k``: mean test rating of the places that have one, NaN where none has. With ``training``,
+        of the longest k and without intervals: ``catalogue_rare_share@k`` and ``catalogue_rarest_share@k``, shares of
+        the places whose item has fewer than 5 and fewer than 3 training ratings, ``catalogue_largest_share@k``, share
+        of the lists with the most listed item, ``catalogue_popularity@k``, see :class:`dcrec_spark.ListComposition`.
 
     Raises
     ------
@@ -197,9 +207,42 @@ def evaluate_ranking(
     tested = _entries(test, columns.user, columns.item, rating=columns.rating)
     by_user = listed.unionByName(tested).repartition("user_key")
     sums = add_up(by_user, ranking_tally(settings), _resampling(settings))
+    composition = None
+    if training is not None:
+        composition = describe_lists(recommendations.where(F.col("rank") <= settings.ks[-1]), training)
+    return _ranking_metrics(sums, catalogue_size, model, columns, settings, composition)
+
+
+def ranking_metrics(
+    entries: pa.Table,
+    catalogue_size: int,
+    model: str,
+    settings: MetricSettings,
+    composition: ListComposition | None = None,
+) -> Metrics:
+    """Metrics of lists in this process, without Spark. The numbers are those of :func:`evaluate_ranking`.
+
+    entries : as :func:`dcrec_spark.evaluation.entries.ranking_tally` takes them.
+    """
+    sums = add_up_here(ranking_tally(settings)(entries), _resampling(settings))
+    return _ranking_metrics(sums, catalogue_size, model, _PLAIN, settings, composition)
+
+
+def _ranking_metrics(
+    sums: Sums,
+    catalogue_size: int,
+    model: str,
+    columns: Columns,
+    settings: MetricSettings,
+    composition: ListComposition | None,
+) -> Metrics:
     _require_ratings(sums, columns)
     _require_lists(sums, settings)
     scores = {measure.of_whole_catalogue: score for measure, score in _scores(sums, 0, catalogue_size)}
+    if composition is not None:
+        for kind, value in composition.measures.items():
+            measure = Measure(kind, settings.ks[-1], over_catalogue=True)
+            scores[measure] = Score(np.array([value]), composition.places, units=0)
     counts = {name: int(sums.counts[name]) for name in ("rows", "users", "users_without_list")}
     return Metrics(settings, {model: scores}, counts)
 
@@ -260,6 +303,8 @@ def _scores(sums: Sums, model: int, catalogue_size: int | None) -> Iterator[tupl
             continue
         if measure.kind in (MeasureKind.MSE, MeasureKind.MAE):
             yield measure, _score(parts, ratings, users)
+        elif measure.kind is MeasureKind.HIT_RATING:
+            yield measure, _score(parts, users, users)  # models that are compared have different hits
         elif measure.kind is not MeasureKind.COVERAGE:
             yield measure, _score(parts, int(parts[0, 1]), int(parts[0, 1]))
         elif catalogue_size is not None:

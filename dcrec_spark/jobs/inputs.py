@@ -1,20 +1,22 @@
 """Inputs of jobs: ratings of one snapshot, and saved models with ratings under the names that they know."""
 
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config.sections import ReadingConfig, ServingConfig
+from dcrec_spark.config.sections import InputConfig, ReadingConfig, ServingConfig
 from dcrec_spark.data.read import pin_snapshot, read_ratings, table_id
 from dcrec_spark.data.validation.validate import Validated, validate
-from dcrec_spark.errors import ConfigError
+from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.jobs.job import Context, Job
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
 from dcrec_spark.models.fitting.checks import require_same_ids
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.storage.files import open_files
 
+T = TypeVar("T")
 ReadingT = TypeVar("ReadingT", bound=ReadingConfig)
 ServingT = TypeVar("ServingT", bound=ServingConfig)
 
@@ -25,6 +27,37 @@ def open_ratings(context: Context[ReadingT]) -> DataFrame:
     context.run.input_snapshot = given.snapshot
     context.run.input_table_id = table_id(context.spark, given)
     return read_ratings(context.spark, given)
+
+
+def other_input(given: InputConfig, path: str, name: str) -> InputConfig:
+    """Return the settings of further ratings, at ``path``, which the setting ``name`` has: else those of the input.
+
+    Raises ConfigError: the input is read by a query, which would be theirs too.
+    """
+    if given.format == "jdbc" and "query" in given.options:
+        raise ConfigError(
+            f"setting {name}: input.options.query would be used for these ratings too; name those of the input with "
+            f"input.table, and these with {name}"
+        )
+    return given.model_copy(update={"table" if given.format in ("table", "jdbc") else "path": path, "snapshot": None})
+
+
+def name_setting(name: str, read: Callable[[], T]) -> T:
+    """Return what ``read`` returns. An error about the data names this setting, not the input's."""
+    try:
+        return read()
+    except DataError as error:
+        raise DataError(f"setting {name}: {error}") from error
+
+
+def validate_other(context: Context[ReadingT], raw: DataFrame, name: str) -> Validated:
+    """Validate ratings of the setting ``name``, which no model is fitted to. Released at the end."""
+    # The limits on how many ratings a user or an item has are for fits.
+    lifted = {"min_ratings_per_user": 1, "min_ratings_per_item": 1, "max_ratings_per_user": None}
+    limits = context.config.validation.model_copy(update=lifted)
+    valid = name_setting(name, lambda: validate(raw, limits, to_fit=False))
+    context.resources.callback(valid.unpersist)
+    return valid
 
 
 def input_line(config: ReadingConfig, raw: DataFrame | None) -> str:

@@ -7,20 +7,26 @@ the last one was fitted to them.
 from functools import reduce
 from typing import NamedTuple
 
+import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.config.jobs import RetrainConfig
-from dcrec_spark.errors import AuditError, DataError
+from dcrec_spark.errors import AuditError, DataError, FitError
 from dcrec_spark.evaluation.baselines import POPULARITY, item_statistics, one_list_for_all
 from dcrec_spark.evaluation.measures import Columns, Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_ranking
 from dcrec_spark.evaluation.result import Estimate, Metrics
 from dcrec_spark.evaluation.splits import split_pairs
 from dcrec_spark.jobs.job import Context
-from dcrec_spark.jobs.run_record import Verdict
+from dcrec_spark.jobs.run_record import Run, Verdict
 from dcrec_spark.jobs.saved_model import load_model, previous_run
+from dcrec_spark.kernels.bootstrap import percentile_interval
+from dcrec_spark.local.data import gather
+from dcrec_spark.local.fits import fit_exposure, fit_outcome
+from dcrec_spark.local.lists import judge, rank_popular, rank_unseen
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
+from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.vectors import ScoringVectors
 from dcrec_spark.publish.current import current_record
@@ -33,6 +39,8 @@ _PAIR = [COLUMNS.user, COLUMNS.item]
 _LIST_LENGTH = 10
 # Of the exposure check: share of the exposures held out, and draws from the model.
 _CHECK_SHARE, _CHECK_DRAWS = 0.2, 100
+# Of the check of the lists: share of the ratings held out, and ratings that one fit in this process takes in a minute.
+_CHECKED_SHARE, _MOST_CHECKED = 0.05, 2_000_000
 
 
 class FitParts(NamedTuple):
@@ -117,6 +125,71 @@ def compare_models(context: Context[RetrainConfig], model: DeconfoundedMFModel, 
         vectors[POPULARITY] = one_list_for_all(vectors[NEW], counts)
         metrics = _measure(context, vectors, parts)
     run.warnings += run.verdicts.enforce(_verdicts(context, metrics), limits.force)
+
+
+def check_lists(
+    context: Context[RetrainConfig], parts: FitParts, outcome: DeconfoundedMF, exposure: PoissonFactorization
+) -> None:
+    """Compare the lists with the most rated items on a twentieth of the ratings, and warn where they have half of it.
+
+    A fit of its own, in this process, leaves these ratings out: the published model has them all.
+
+    Parameters
+    ----------
+    outcome, exposure : both stages as configured, from a cold start.
+    """
+    if context.config.audit.list_check == "off" or parts.held_out is not None:
+        return
+    run, n_ratings = context.run, context.run.counts["ratings"]
+    measure = str(Measure(MeasureKind.NDCG, _LIST_LENGTH, over_catalogue=True))
+    beyond = [f"a column {name}" for name in ("count", "propensity") if name in parts.train.columns]
+    beyond += ["features"] * (outcome.getUserFeatures() is not None or outcome.getItemFeatures() is not None)
+    if n_ratings > _MOST_CHECKED or beyond:
+        why = beyond[0] if beyond else f"more than {_MOST_CHECKED:,} ratings"
+        run.compared = {"metric": measure, "models": {}, "skipped": f"{why}: audit.held_out_share compares them"}
+        return
+    with context.reporter.step("compare the lists with popularity"):
+        try:
+            _note_lists(run, _without_some(context, parts.train, outcome, exposure), measure)
+        except (DataError, FitError) as error:  # too few ratings to leave some out
+            run.compared = {"metric": measure, "models": {}, "skipped": str(error)}
+
+
+def _without_some(
+    context: Context[RetrainConfig], ratings: DataFrame, outcome: DeconfoundedMF, exposure: PoissonFactorization
+) -> Metrics:
+    """Measure the lists of a fit in this process, and popularity's, by ratings that are left out of both."""
+    rest, sample = split_pairs(ratings, (1 - _CHECKED_SHARE, _CHECKED_SHARE), _SEED, COLUMNS)
+    data = gather({"train": rest, "held_out": sample}, COLUMNS).select_known("held_out", ("train",))
+    held_out, train = data.of["held_out"], data.ratings("train")
+    stage_one = fit_exposure(train, exposure) if outcome.getAdjustment() == "deconfounded" else None
+    model = fit_outcome(train, outcome, stage_one)
+    lists = {
+        NEW: rank_unseen(model, train, _LIST_LENGTH, outcome.getExposureWeight()),
+        POPULARITY: rank_popular(train, _LIST_LENGTH),
+    }
+    tested = np.unique(held_out["user"])
+    longest = min(int(places.rank[np.isin(places.user, tested)].max(initial=1)) for places in lists.values())
+    settings = MetricSettings((longest,), context.config.evaluation.relevant_from)
+    new, popular = (judge(places, held_out, train, settings, name) for name, places in lists.items())
+    return new.join(popular)
+
+
+def _note_lists(run: Run, metrics: Metrics, measure: str) -> None:
+    """Note what the lists have of popularity's metric. Warn where all of the interval is below a half."""
+    scores = [next(iter(metrics.scores[name].values())) for name in (NEW, POPULARITY)]
+    values = {name: metrics.estimates(name) for name in (NEW, POPULARITY)}
+    new, popular = (next(iter(of.values())) for of in values.values())
+    run.compared = {"metric": measure, "models": {NEW: new._asdict(), POPULARITY: popular._asdict()}, "skipped": None}
+    above = percentile_interval(scores[0].resampled[1:] - scores[1].resampled[1:] / 2, metrics.settings.confidence)
+    if new.value >= popular.value / 2 or above is None or above[1] >= 0:
+        return
+    run.warnings.append(
+        f"on a twentieth of the ratings, held out of a fit of its own, {measure} of the lists is {new.value:.3f}, and "
+        f"{popular.value:.3f} of the most rated items, less than half of it. Lists by potential rating need not win "
+        "where people chose what to rate. Look at them, and compare recommend.exposure_weight=0.25, which ranks by "
+        "what people come across too"
+    )
 
 
 def _last_model(context: Context[RetrainConfig], model: DeconfoundedMFModel) -> DeconfoundedMFModel | None:

@@ -20,7 +20,7 @@ from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
 from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
 from dcrec_spark.jobs.inputs import input_line, open_ratings, validate_input
 from dcrec_spark.jobs.job import Context, Job, NothingNew, Outputs
-from dcrec_spark.jobs.model_audit import check_exposures, check_volume, compare_models, hold_out
+from dcrec_spark.jobs.model_audit import check_exposures, check_lists, check_volume, compare_models, hold_out
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
 from dcrec_spark.jobs.tables import factor_tables, list_tables, model_folder, reject_table, require_exposure
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
@@ -80,6 +80,7 @@ class Retrain(Job[RetrainConfig, RetrainInputs, DeconfoundedMFModel]):
         run.note_fits(model)
         note_catalogue(run, inputs.catalogue, model)
         compare_models(context, model, parts)
+        check_lists(context, parts, *_estimators(config, valid.ratings, None))
         left_out = inputs.catalogue.left_out(valid.ratings if config.recommend.exclude_seen else None)
         tables = {
             **list_tables(context, model, config.recommend, inputs.catalogue, left_out, parts.train),
@@ -213,6 +214,7 @@ def _estimators(
     exposure = PoissonFactorization(**exposure_params(config.exposure, *shared))
     initial = None if start is None else start.model
     outcome = DeconfoundedMF(**outcome_params(config.outcome, *shared), exposureModel=exposure, initialModel=initial)
+    outcome.setExposureWeight(config.recommend.exposure_weight or 0.0)
     family = consistent_family_of(outcome)
     if "intervals" in config.recommend.extra and not isinstance(family, Assessing):
         raise ConfigError(

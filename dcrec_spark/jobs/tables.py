@@ -32,11 +32,16 @@ SIMILARITY: Final = "cosine"
 
 
 def require_exposure(wanted: ListsConfig, has_exposure: bool, found: str) -> None:
-    """Refuse tables of overlap of ``found``, which has no exposure model. Raises ConfigError."""
+    """Refuse overlap and an exposure weight of ``found``, which has no exposure model. Raises ConfigError."""
     if "overlap" in wanted.extra and not has_exposure:
         raise ConfigError(
             f"setting recommend.extra: found overlap, expected a list without it for {found}, which has no exposure "
             "model to take propensities from; outcome.adjustment=deconfounded has one"
+        )
+    if wanted.exposure_weight and not has_exposure:
+        raise ConfigError(
+            f"setting recommend.exposure_weight: found {wanted.exposure_weight:g}, expected 0 for {found}, which has "
+            "no exposure model; outcome.adjustment=deconfounded has one"
         )
 
 
@@ -57,6 +62,8 @@ def list_tables(
     ratings : those of the fit, under the model's names. Intervals and overlap need them.
     users : those to serve, under the model's name. None: all.
     """
+    if wanted.exposure_weight is not None:
+        model = model.copy({model.exposureWeight: wanted.exposure_weight})
     run, items, most = context.run, catalogue.items_of(model), catalogue.max_per_category
     extra = wanted.extra if isinstance(wanted, ListsConfig) else ()
     seen = None if left_out is None else left_out.select(*id_columns(model))

@@ -47,9 +47,10 @@ class Cells(NamedTuple):
 
 
 class Pooled(NamedTuple):
-    """A mean over all cells by their weights, not over rows. value : (nnz,)."""
+    """A mean over all cells by their weights, not over rows. value : (nnz,). counted : (nnz,) 1 or 0. None: all."""
 
     value: Floats
+    counted: Floats | None = None
 
 
 class Seeds(NamedTuple):
@@ -90,7 +91,9 @@ def resampled_sums(cells: Cells, metrics: Sequence[PerRow | Pooled], seeds: Seed
         drawn = _row_sums(cells, weight_of_cell, of_cols)
         for number, metric in enumerate(metrics):
             if isinstance(metric, Pooled):
-                total, weight = _row_sums(cells, weight_of_cell * metric.value, of_cols), drawn
+                counted = weight_of_cell if metric.counted is None else weight_of_cell * metric.counted
+                total = _row_sums(cells, counted * metric.value, of_cols)
+                weight = drawn if metric.counted is None else _row_sums(cells, counted, of_cols)
             else:
                 weight = metric.counted[:, None]
                 total = weight * (metric.value[:, None] + _row_sums(cells, metric.move, of_cols - 1.0))

@@ -4,7 +4,8 @@ The product is in single precision, and says which items may be among the best. 
 
 score_ui = theta_u . beta_i + gamma_u a_hat_ui + beta_0 = [theta_u, gamma_u pi_u] . [beta_i, lambda_i] + beta_0
 
-With a link of a_hat the scores are no one product: the link is applied to a block of products at a time.
+With a link of a_hat the scores are no one product: the link is applied to a block of products at a time. So is the
+probability of exposure, where lists are ordered by it too: see :class:`Dial`.
 """
 
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ class Ranked(NamedTuple):
 
     row : position of the row in its block. rank : from 1. col : position of the item.
     preference, confounder : the two parts of the score. The score is their sum and the intercept.
+    value : what the order is by: the score, or what a :class:`Dial` makes of it.
     """
 
     row: NDArray[np.int64]
@@ -36,17 +38,17 @@ class Ranked(NamedTuple):
     score: Floats
     preference: Floats
     confounder: Floats
+    value: Floats
 
     @classmethod
     def none(cls) -> "Ranked":
         """Return no recommendations."""
         place, score = np.empty(0, np.int64), np.empty(0)
-        return cls(place, place, place, score, score, score)
+        return cls(place, place, place, score, score, score, score)
 
     def at(self, chosen: NDArray[Any]) -> "Ranked":
         """Return some of the recommendations, by a mask or by their places."""
-        parts = (self.score[chosen], self.preference[chosen], self.confounder[chosen])
-        return Ranked(self.row[chosen], self.rank[chosen], self.col[chosen], *parts)
+        return Ranked(*(part[chosen] for part in self))
 
 
 def concatenate(pieces: Sequence[Ranked]) -> Ranked:
@@ -104,6 +106,43 @@ class Link(NamedTuple):
         return np.asarray(2 * additions * np.finfo(self.rows.dtype).eps * (weight * most / self.form.scale + before))
 
 
+class Dial(NamedTuple):
+    """Order by what people both come across and like: max(score - r_u, 0) (1 - exp(-a_hat_ui))^weight.
+
+    Below the user's baseline r_u the score counts as it is, so that whole lists are ordered.
+
+    rows, cols : (rows, L + 1) and (cols, L + 1): E[pi] and E[lambda], and last r_u of users, 0 of items. weight : above
+    0, and up to 1. With 0 the order is that of the scores.
+    """
+
+    rows: Floats
+    cols: Floats
+    weight: float
+
+    def of_block(self, scores: Floats, rows: slice) -> None:
+        """Put the values of some rows and all columns in the place of their scores."""
+        from dcrec_spark.kernels.loops import topn
+
+        a_hat = self.rows[rows, :-1] @ self.cols[:, :-1].T
+        baselines = self.rows[rows, -1], self.cols[:, -1]
+        topn.turn_dial(scores, *map(loop_input, (a_hat, *baselines)), float(self.weight))
+
+    def at(self, score: Floats, row: NDArray[np.int64], col: NDArray[np.int64]) -> Floats:
+        """Return the values of some pairs, (n,)."""
+        a_hat = np.einsum("nl,nl->n", self.rows[row, :-1], self.cols[col, :-1])
+        above = score - self.rows[row, -1] - self.cols[col, -1]
+        return np.asarray(np.where(above > 0, above * (-np.expm1(-a_hat)) ** self.weight, above))
+
+    def rounding(self, largest: Floats) -> Floats:
+        """Bound how far rounding may take a row's values from exact ones, (rows,).
+
+        largest : (rows,) of the scores, without a link's part. a_hat adds up no negative numbers, so its relative error
+        is that of L additions. Neither the probability nor a power of at most 1 makes it larger.
+        """
+        largest = largest + np.abs(self.rows[:, -1]) + np.abs(self.cols[:, -1]).max(initial=0.0)
+        return np.asarray(2 * (self.rows.shape[1] + 10) * np.finfo(np.float64).eps * largest)
+
+
 def top_n(
     n: int,
     preference: tuple[Floats, Floats],
@@ -113,6 +152,7 @@ def top_n(
     seen_col: NDArray[np.int64],
     form: Form = PLAIN,
     cap: Cap | None = None,
+    dial: Dial | None = None,
 ) -> Ranked:
     """Rank the ``n`` best columns of each row that are not among those seen. Fewer where fewer are unseen.
 
@@ -126,6 +166,7 @@ def top_n(
     form : how the confounder is made from a_hat. Where it is no product of vectors, ``confounder`` is [E[pi], gamma]
         and [E[lambda], 0], or with rows and columns exchanged: see :class:`Link`.
     cap : columns of one group in a list, at most: a column that the better ones of its group have filled is passed by.
+    dial : what the order is by, besides the scores. None: nothing.
 
     Notes
     -----
@@ -134,7 +175,7 @@ def top_n(
     link = None if form.is_low_rank else Link(*confounder, form)
     parts = (preference, confounder) if link is None else (preference,)
     of_rows, of_cols = (np.hstack([part[side] for part in parts]) for side in (0, 1))
-    rows, cols, slack = _scan_inputs(of_rows, of_cols, intercept, link)
+    rows, cols, slack = _scan_inputs(of_rows, of_cols, intercept, link, dial)
     at_once = max(1, SCORES // max(1, cols.shape[1]))
     ranked_pieces = []
     for start in range(0, max(1, len(rows)), at_once):
@@ -144,9 +185,12 @@ def top_n(
             scores = rows[start:end] @ cols
         if link is not None:
             scores += link.block(slice(start, end))
+        if dial is not None:
+            scores = np.add(scores, intercept, dtype=np.float64)
+            dial.of_block(scores, slice(start, end))
         seen = seen_col[seen_ptr[start] : seen_ptr[end]]
         scores[np.repeat(np.arange(end - start), np.diff(seen_ptr[start : end + 1])), seen] = -np.inf
-        ranking = _Block(scores, slack.of_rows(slice(start, end)), start, preference, confounder, link, intercept)
+        ranking = _Block(scores, slack.of_rows(slice(start, end)), start, preference, confounder, link, intercept, dial)
         ranked_pieces.append(ranking.best(n) if cap is None else _best_under_cap(ranking, n, cap))
     return concatenate(ranked_pieces)
 
@@ -159,18 +203,21 @@ def rank_pairs(
     confounder: tuple[Floats, Floats],
     intercept: float,
     link: Link | None = None,
+    dial: Dial | None = None,
 ) -> Ranked:
-    """Rank the ``n`` best of each row among some pairs, by the sum of the parts.
+    """Rank the ``n`` best of each row among some pairs, by the sum of the parts, or by what a dial makes of it.
 
     row, col : positions of the pairs, (pairs,), in any order. All else as for :func:`top_n`.
     """
     preferred = np.einsum("nk,nk->n", preference[0][row], preference[1][col])
     confounded = np.einsum("nl,nl->n", confounder[0][row], confounder[1][col]) if link is None else link.at(row, col)
     score = preferred + confounded + intercept
-    order = np.lexsort((col, -score, row))
+    value = score if dial is None else dial.at(score, row, col)
+    order = np.lexsort((col, -value, row))
     place = _place_in_row(row[order])
     best = order[place < n]
-    return Ranked(row[best], place[place < n] + 1, col[best], score[best], preferred[best], confounded[best])
+    parts = score[best], preferred[best], confounded[best], value[best]
+    return Ranked(row[best], place[place < n] + 1, col[best], *parts)
 
 
 class Slack(NamedTuple):
@@ -188,7 +235,9 @@ class Slack(NamedTuple):
         return Slack(self.of_row[rows], self.of_col, self.more[rows])
 
 
-def _scan_inputs(rows: Floats, cols: Floats, intercept: float, link: Link | None) -> tuple[Floats, Floats, Slack]:
+def _scan_inputs(
+    rows: Floats, cols: Floats, intercept: float, link: Link | None, dial: Dial | None
+) -> tuple[Floats, Floats, Slack]:
     """Return the factors whose product is scanned, (rows, K) and (K, cols), and how far it may be off.
 
     A sum of K products, of factors that were rounded, is off by K + 2 roundings of eps / 2 times both lengths at most.
@@ -199,7 +248,7 @@ def _scan_inputs(rows: Floats, cols: Floats, intercept: float, link: Link | None
         lengths = [np.linalg.norm(side.astype(np.float64, copy=False), axis=1) for side in (rows, cols)]
         longest = [float(length.max(initial=0.0)) for length in lengths]
         largest = max(*longest, longest[0] * longest[1])
-    if link is None and largest < LARGEST_SINGLE:
+    if link is None and dial is None and largest < LARGEST_SINGLE:
         rows, cols = rows.astype(np.float32, copy=False), cols.astype(np.float32, copy=False)
     by_col = np.ascontiguousarray(cols.T)
     if not np.isfinite(largest):  # nothing is known of how far: all are candidates
@@ -208,6 +257,8 @@ def _scan_inputs(rows: Floats, cols: Floats, intercept: float, link: Link | None
     # What is too small for a normal number may be off by as much as the smallest of these.
     more = width * float(kind.tiny) * (1.0 + longest[1] + lengths[0]) + (0.0 if link is None else link.rounding)
     more += 2.0 * exact * (abs(intercept) + lengths[0] * longest[1])
+    if dial is not None:  # the rounding of a link's part bounds what the dial makes of it
+        more += dial.rounding(abs(intercept) + lengths[0] * longest[1]) + (0.0 if link is None else link.rounding)
     return rows, by_col, Slack(width * float(kind.eps) * lengths[0], lengths[1], more)
 
 
@@ -235,6 +286,7 @@ class _Block(NamedTuple):
     confounder: tuple[Floats, Floats]
     link: Link | None
     intercept: float
+    dial: Dial | None
 
     def best(self, n: int, rows: NDArray[np.int64] | None = None) -> Ranked:
         """Rank the n best of each row, or of some, pair by pair: a product's rounding depends on places."""
@@ -243,7 +295,8 @@ class _Block(NamedTuple):
         else:
             place, col = _candidates(self.scores[rows], n, self.slack.of_rows(rows))
             place = rows[place]
-        return rank_pairs(n, place + self.start, col, self.preference, self.confounder, self.intercept, self.link)
+        how = self.preference, self.confounder, self.intercept, self.link, self.dial
+        return rank_pairs(n, place + self.start, col, *how)
 
 
 def _best_under_cap(block: _Block, n: int, cap: Cap) -> Ranked:

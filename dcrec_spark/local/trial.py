@@ -19,6 +19,7 @@ from dcrec_spark.errors import DataError, FitError
 from dcrec_spark.evaluation.weights import weights_by_exposure
 from dcrec_spark.local.data import Parts
 from dcrec_spark.local.fits import Exposure, Ints, Outcome, Ratings, fit_and_fold_in, fit_exposure, fit_outcome
+from dcrec_spark.local.lists import ListPlaces, rank_unseen
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
@@ -43,7 +44,8 @@ class Trial:
     exposure : of PoissonFactorization. None where the adjustment has no confounder.
     confounder : "fitted" a_hat. Or a placebo: "permuted", each user's a_hat dealt out to other items (the same deal for
     all users, so that it stays of low rank). "popularity", the item's number of exposures, scaled to the mean of a_hat.
-    standardize : as in :func:`dcrec_spark.local.fits.fit_outcome`.
+    standardize : as in :func:`dcrec_spark.local.fits.fit_outcome`. list_length : places of the lists, of items
+    that each user of the fit has not rated there. 0: no lists.
     """
 
     outcome: Mapping[str, Any]
@@ -54,6 +56,7 @@ class Trial:
     fold_in: str = ""
     confounder: Confounder = "fitted"
     standardize: bool = True
+    list_length: int = 0
 
     @property
     def stage_one(self) -> str:
@@ -68,6 +71,7 @@ class Fitted:
     """What came of a trial: scores of each part, (n,), in its order. The objective after each sweep. Gamma, (U,).
 
     vanished : whether nothing is left of the preference factors, so that the scores are the confounder's alone.
+    lists : where the trial asks for them, by indices of the data set.
     """
 
     scores: Mapping[str, Array]
@@ -75,6 +79,7 @@ class Fitted:
     gamma: Array
     seconds: float
     vanished: bool = False
+    lists: ListPlaces | None = None
 
 
 @dataclass
@@ -159,7 +164,12 @@ def _fit(shared: tuple[Mapping[str, Parts], Mapping[str, Exposure]], trial: Tria
         return error
     scores = {part: scored.score(model, parts.of[part]) for part in trial.predict}
     seconds = time.perf_counter() - start
-    return Fitted(scores, np.array(model.objective), model.gamma, seconds, vanished(model.facts.degeneracies))
+    facts = np.array(model.objective), model.gamma, seconds, vanished(model.facts.degeneracies)
+    if not trial.list_length:
+        return Fitted(scores, *facts)
+    places = rank_unseen(model, scored.ratings, trial.list_length)
+    places = places._replace(user=scored.users[places.user], item=scored.items[places.item])
+    return Fitted(scores, *facts, places)
 
 
 def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Exposure]) -> tuple[Outcome, _Rows]:

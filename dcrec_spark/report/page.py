@@ -10,7 +10,7 @@ from typing import NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
-from dcrec_spark.evaluation.measures import Measure, MeasureKind
+from dcrec_spark.evaluation.measures import COMPOSITION, Measure, MeasureKind
 from dcrec_spark.evaluation.result import Estimate
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.report import figures
@@ -21,6 +21,13 @@ BETTER, WORSE, NONE, UNKNOWN = "better", "worse", "no difference shown", "no int
 _ADJUSTMENTS = {"deconfounded": "deconfounded {}", "none": "classical {}", "ipw": "{} by inverse propensities"}
 _LABELS = {MeasureKind.NDCG: "NDCG", MeasureKind.MAP: "MAP", MeasureKind.MSE: "MSE", MeasureKind.MAE: "MAE"}
 _LABELS |= {MeasureKind.ITEM_MSE: "MSE per item", MeasureKind.ITEM_MAE: "MAE per item"}
+_LABELS |= {
+    MeasureKind.HIT_RATING: "Mean rating of hits",
+    MeasureKind.RARE_SHARE: "Places with fewer than 5 ratings",
+    MeasureKind.RAREST_SHARE: "Places with fewer than 3 ratings",
+    MeasureKind.LARGEST_SHARE: "Lists with the most listed item",
+    MeasureKind.POPULARITY: "Popularity compared with the training's",
+}
 _NDCG, _MSE = Measure(MeasureKind.NDCG), Measure(MeasureKind.MSE)
 
 
@@ -110,7 +117,7 @@ def verdict(measure: str, difference: Estimate) -> str:
         return UNKNOWN
     if low <= 0 <= high:
         return NONE
-    return BETTER if (low > 0) != Measure.parse(measure).is_error else WORSE
+    return BETTER if (low > 0) != Measure.parse(measure).is_small_good else WORSE
 
 
 def convergence_of(stage: Stage) -> str:
@@ -144,10 +151,12 @@ def _measures(estimates: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
 def measure_groups(estimates: Mapping[str, Mapping[str, Estimate]]) -> list[Group]:
     """Measures by table: rankings of test items, lists from the whole catalogue, errors."""
     parsed = [Measure.parse(name) for name in _measures(estimates)]
-    ranked = [measure for measure in parsed if measure.kind is not MeasureKind.COVERAGE and not measure.is_error]
+    others = (MeasureKind.COVERAGE, *COMPOSITION)
+    ranked = [measure for measure in parsed if measure.kind not in others and not measure.is_error]
     groups = [
         Group("Ranking of each user's test items", [m for m in ranked if not m.over_catalogue]),
         Group("Lists of unseen items from the whole catalogue", [m for m in ranked if m.over_catalogue]),
+        Group("What these lists consist of", [m for m in parsed if m.kind in COMPOSITION]),
         Group("Errors of predicted ratings (smaller is better)", [m for m in parsed if m.is_error]),
     ]
     return [group for group in groups if group.measures]

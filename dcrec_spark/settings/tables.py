@@ -204,6 +204,9 @@ OUTCOME = (
             "column of propensities, in (0, 1]; None: from the ratings, as in the paper", concerns=_IPW),
     Setting("weight_cap", Number(float, 1, 1e12, optional=True), None,
             "largest inverse propensity, before they are normalised to mean 1; None: no cap", "outcome", _IPW),
+    Setting("exposure_weight", Number(float, 0, 1), 0.0,
+            "order of lists: 0 by potential rating, as in the paper; above, by (potential rating - user's baseline) "
+            "* P(exposure)^{exposure_weight}, so that people also take up what they would like", of_model=True),
     Setting("exposure_model", Instance("exposure", "a PoissonFactorization, or a model that it fitted, or None"),
             None,
             "fitted PoissonFactorizationModel, or a PoissonFactorization to fit first; None: from {exposure_rank}, "

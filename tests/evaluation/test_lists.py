@@ -16,6 +16,7 @@ def test_lists_are_described_as_by_hand(spark: SparkSession) -> None:
     found = describe_lists(lists, spark.createDataFrame(RATINGS, "item_id string"), 3)
     assert (found.lists, found.places, found.items, found.short) == (4, 8, 4, 4)
     assert found.rare_share == pytest.approx(6 / 8)
+    assert found.rarest_share == pytest.approx(3 / 8)
     assert found.largest_share == pytest.approx(3 / 4)
     # Places: a twice, b three times, c twice, d once. A rating is of a with 6 in 10, of b with 3, of c with 1.
     assert found.relative_popularity == pytest.approx(((2 * 6 + 3 * 3 + 2 * 1) / 8) / ((36 + 9 + 1) / 10))

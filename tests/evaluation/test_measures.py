@@ -13,6 +13,8 @@ MEASURES = {
     "recall@5": Measure(MeasureKind.RECALL, 5),
     "catalogue_map@10": Measure(MeasureKind.MAP, 10, over_catalogue=True),
     "coverage@1": Measure(MeasureKind.COVERAGE, 1),
+    "catalogue_hit_rating@10": Measure(MeasureKind.HIT_RATING, 10, over_catalogue=True),
+    "catalogue_rare_share@10": Measure(MeasureKind.RARE_SHARE, 10, over_catalogue=True),
     "item_mae": Measure(MeasureKind.ITEM_MAE),
 }
 
@@ -26,10 +28,24 @@ def test_a_name_and_its_parts_are_one(name: str) -> None:
         assert (other.kind, other.k, other.over_catalogue) == (measure.kind, measure.k, measure.over_catalogue)
     assert json.loads(json.dumps({measure: 0.5})) == {name: 0.5}
     assert measure.is_error == (name == "item_mae")
+    assert measure.is_small_good == (name in ("item_mae", "catalogue_rare_share@10"))
 
 
 @pytest.mark.parametrize(
-    "name", ["", "ndgc", "recall", "ndcg@0", "ndcg@05", "ndcg@x", "mse@5", "catalogue_mse", "catalogue_ndcg", "NDCG"]
+    "name",
+    [
+        "",
+        "ndgc",
+        "recall",
+        "ndcg@0",
+        "ndcg@05",
+        "ndcg@x",
+        "mse@5",
+        "catalogue_mse",
+        "catalogue_ndcg",
+        "hit_rating@5",
+        "NDCG",
+    ],
 )
 def test_what_is_no_measure_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="measure"):

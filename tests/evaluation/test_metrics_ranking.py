@@ -46,6 +46,9 @@ class Answers(NamedTuple):
                     missed = [rating for item, rating in ratings.items() if item not in own]
                     values.append(metric([ratings.get(item) for item in own], missed, k, variant))
                 found[f"catalogue_{name}@{k}"] = slow.mean(values)
+            pairs = [(own, item) for user, own in self.ratings.items() for item in self.lists.get(user, [])[:k]]
+            hits = [own[item] for own, item in pairs if item in own]
+            found[f"catalogue_hit_rating@{k}"] = float(np.mean(hits)), len(self.ratings)
             shown = {item for own in self.lists.values() for item in own[:k]}
             found[f"catalogue_coverage@{k}"] = len(shown) / N_ITEMS, N_ITEMS
         return found

@@ -61,9 +61,13 @@ def test_five_recommenders_are_compared_with_the_truth_on_three_kinds_of_data(ou
         r"60 users x 60 items, [\d,]+ ratings in each data set \(\d+% of all pairs\), 2 draws of each", text
     )
     assert "1,800 random pairs of each are withheld" in text
-    worst = {}
+    worst, (against_truth, lists) = {}, text.split("What the lists are worth")
+    best = row_of("the best lists", lists)
     for name in closeness.ROWS:
-        *cells, worst[name] = row_of(name, text)
+        *values, least = row_of(name, lists)
+        assert least == min(values), name
+        assert all(1 <= value <= most for value, most in zip(values, best, strict=True)), name
+        *cells, worst[name] = row_of(name, against_truth)
         errors, biases = cells[::2], cells[1::2]
         assert len(errors) == len(biases) == 3, name
         assert worst[name] == max(errors), name

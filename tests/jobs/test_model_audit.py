@@ -1,6 +1,7 @@
 """Audit of a fit: the exposure check, and a comparison with the last model and with popularity."""
 
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -77,6 +78,36 @@ def test_the_same_pairs_are_held_out_whatever_the_seed(settings: dict[str, Any])
     assert record["counts"]["compared"] == record["counts"]["held_out"]
     checks = [verdict["check"] for verdict in record["audit"]["verdicts"]]
     assert checks == ["max_loss", "max_below_popularity"]
+
+
+# ---- the check of the lists
+
+
+def test_lists_that_have_less_than_half_of_popularity_are_warned_of(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Nobody likes what everybody rates: lists by potential rating hold other items, those that somebody may rate."""
+    rng = np.random.default_rng(1)
+    popular = [(u, i, float(rng.integers(1, 3))) for u in range(120) for i in range(12) if rng.random() < 0.6]
+    liked = [(u, int(i), 5.0) for u in range(120) for i in rng.choice(np.arange(12, 60), 3, replace=False)]
+    pd.DataFrame(popular + liked, columns=["user", "item", "rating"]).to_parquet(tmp_path / "ratings.parquet")
+    where = {"input.path": tmp_path / "ratings.parquet", "output.path": tmp_path / "out", "recommend.top_n": 3}
+    given = {**settings, **where, "outcome.outcome": "probabilistic", "audit.held_out_share": "null"}
+    outcome = run_retrain(given)
+    assert outcome.code == 0, outcome
+    record = record_of(run_directory(tmp_path / "out"))
+    compared = record["audit"]["compared"]
+    assert compared["models"]["this model"]["value"] < compared["models"]["popularity"]["value"] / 2
+    assert any("less than half of it" in warning for warning in record["warnings"])
+    assert "compare the lists with popularity" in record["timings"]
+    assert record["counts"]["ratings"] == len(popular + liked)
+
+
+def test_the_check_of_the_lists_can_be_left_out(settings: dict[str, Any]) -> None:
+    outcome = run_retrain({**settings, "audit.held_out_share": "null", "audit.list_check": "off"})
+    assert outcome.code == 0, outcome
+    assert record_of(run_directory(settings["output.path"]))["audit"]["compared"] is None
+
+
+# ---- the exposure check
 
 
 class Stage:

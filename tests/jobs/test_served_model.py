@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -167,6 +168,32 @@ def test_lists_with_intervals_are_the_same_lists(
         for run in (fitted, served)
     ]
     assert_same_tables(*ends, 1e-6)
+
+
+def test_exposure_weight_changes_the_order_and_not_the_scores(
+    settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path
+) -> None:
+    """A fit with a weight saves it, and a job that serves the model may ask for another one."""
+    fitted = {**fit_again, "recommend.extra": "[intervals, fallback]", "output.path": tmp_path / "fitted"}
+    own = {**settings, "model.path": tmp_path / "fitted"}
+    runs = {}
+    for name, given in {
+        "fitted": {**fitted, "recommend.exposure_weight": 1},
+        "served": {**settings, "recommend.exposure_weight": 1},
+        "its own": own,
+        "plain": {**own, "recommend.exposure_weight": 0},
+    }.items():
+        where = {"output.path": tmp_path / name.replace(" ", "-"), "recommend.exclude_seen": "false"}
+        outcome = run_job(Retrain if name == "fitted" else Recommend, {**given, **where})
+        assert outcome.code == 0, outcome
+        runs[name] = run_directory(where["output.path"])
+    lists = {name: recommended(run) for name, run in runs.items()}
+    for name in ("served", "its own"):
+        assert_same_tables(lists[name], lists["fitted"], 1e-9)
+    both = lists["plain"].merge(lists["served"], on=["user_id", "item_id"], suffixes=("", "_now"))
+    assert (both["rank"] != both["rank_now"]).any() or len(both) < len(lists["plain"])
+    np.testing.assert_allclose(both.score, both.score_now)
+    assert read_table(runs["fitted"], "recommendations").odds_to_change.isna().all()
 
 
 def test_a_list_of_users_is_served_alone(trained: Path, settings: dict[str, Any], tmp_path: Path) -> None:

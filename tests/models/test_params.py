@@ -27,6 +27,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "weightCap": (0.5, *NO_SIZE),
     "maxIter": (-1, 0.5),
     "seed": (0.5, "1", True),
+    "exposureWeight": (-0.1, 1.5, "x"),
     "initialModel": ("x", 1, Pipeline()),
     "exposureModel": ("x", 1, Pipeline),
     **dict.fromkeys(("userFeatures", "itemFeatures"), ("x", 1, [])),

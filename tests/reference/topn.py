@@ -35,15 +35,27 @@ def score_all(preference: tuple[Array, Array], confounder: tuple[Array, Array], 
     return Scores(parts[0] + parts[1] + intercept, *parts)
 
 
-def recommend(
-    scores: Scores, n: int, seen: Array | None = None, groups: Array | None = None, most: int | None = None
-) -> list[Recommendation]:
-    """The n best unseen items of each user, best first; of equal scores the smaller item index first.
+def dial(score: Array, baseline: Array, a_hat: Array, weight: float) -> Array:
+    """max(score - baseline, 0) (1 - exp(-a_hat))^weight, (U, I). Below the baseline, (U,), the score minus it."""
+    above = score - baseline[:, None]
+    return np.where(above > 0, above * (1.0 - np.exp(-a_hat)) ** weight, above)
 
-    `seen` is a boolean (U, I). Of one group, `groups[i] >= 0`, no more than `most` are chosen.
+
+def recommend(
+    scores: Scores,
+    n: int,
+    seen: Array | None = None,
+    groups: Array | None = None,
+    most: int | None = None,
+    value: Array | None = None,
+) -> list[Recommendation]:
+    """The n best unseen items of each user, best first; of equal ones the smaller item index first.
+
+    `seen` is a boolean (U, I). Of one group, `groups[i] >= 0`, no more than `most` are chosen. `value`, (U, I), orders
+    them, if not the score.
     """
     rows = []
-    for u, score in enumerate(scores.score):
+    for u, score in enumerate(scores.score if value is None else value):
         chosen: list[int] = []
         for i in sorted(range(len(score)), key=lambda i: (-score[i], i)):
             alike = 0 if groups is None or groups[i] < 0 else sum(groups[i] == groups[j] for j in chosen)

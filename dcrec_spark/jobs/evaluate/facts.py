@@ -10,6 +10,7 @@ from dcrec_spark.config.jobs import EvaluateConfig
 from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram
+from dcrec_spark.evaluation.measures import COMPOSITION, Measure, MeasureKind
 from dcrec_spark.evaluation.result import Estimate, Metrics
 from dcrec_spark.jobs.evaluate.measure import BASELINE, COMPARED, MODEL, Comparison, Measurements, difference_of
 from dcrec_spark.jobs.inputs import as_trained
@@ -65,7 +66,7 @@ def report_facts(
                 measure: estimate
                 for metrics in parts
                 for measure, estimate in metrics.estimates().items()
-                if not measure.startswith("catalogue_coverage")  # has no interval
+                if Measure.parse(measure).kind not in (MeasureKind.COVERAGE, *COMPOSITION)  # have no interval
             }
             for other, parts in measurements.differences.items()
         },

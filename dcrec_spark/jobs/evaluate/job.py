@@ -9,19 +9,18 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from dcrec_spark.config.jobs import EvaluateConfig
-from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.jobs.evaluate.facts import report_facts
 from dcrec_spark.jobs.evaluate.measure import (
+    TEST,
     EvaluateInputs,
     check_exposures,
     compare,
     measure,
     measure_certainty,
-    naming_test,
     open_inputs,
     test_input,
 )
-from dcrec_spark.jobs.inputs import ServingJob, validate_input
+from dcrec_spark.jobs.inputs import ServingJob, validate_input, validate_other
 from dcrec_spark.jobs.job import Context, Finished, Outputs
 from dcrec_spark.jobs.saved_model import record_of
 from dcrec_spark.jobs.tables import reject_table, text_file
@@ -56,11 +55,7 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs]):
                 "pairs, baselines and the check of the exposures are of other data than the model"
             )
         with step("compare the models"):
-            # The limits on how many ratings a user or an item has are for fits.
-            lifted = {"min_ratings_per_user": 1, "min_ratings_per_item": 1, "max_ratings_per_user": None}
-            limits = config.validation.model_copy(update=lifted)
-            test = naming_test(lambda: validate(inputs.test, limits, to_fit=False))
-            context.resources.callback(test.unpersist)
+            test = validate_other(context, inputs.test, TEST)
             comparison = compare(inputs, training, test, context.resources)
             run.counts |= {
                 "test_ratings": comparison.n_test,

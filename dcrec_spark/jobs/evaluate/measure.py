@@ -1,10 +1,9 @@
 """The Spark work of an evaluation: models, usable test ratings, predictions, lists, metrics, check, certainty."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -28,7 +27,14 @@ from dcrec_spark.evaluation.measures import Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.strata import Stratum, evaluate_strata
-from dcrec_spark.jobs.inputs import as_trained, load_served_model, open_ratings, require_ids_of
+from dcrec_spark.jobs.inputs import (
+    as_trained,
+    load_served_model,
+    name_setting,
+    open_ratings,
+    other_input,
+    require_ids_of,
+)
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
 from dcrec_spark.models.exposure.estimator import estimator_like
@@ -38,8 +44,6 @@ from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.vectors import ScoringVectors
 from dcrec_spark.publish.schemas import metric_table
 from dcrec_spark.report.facts import CertaintyFacts
-
-T = TypeVar("T")
 
 TEST = "evaluation.test_path"
 MODEL, COMPARED, BASELINE = "this model", "compared model", "baseline model"
@@ -63,17 +67,12 @@ class EvaluateInputs:
 
 def test_input(config: EvaluateConfig) -> InputConfig:
     """Settings of the test ratings. Raises ConfigError: there is no path, or input's query would be the test's too."""
-    path, given = config.evaluation.test_path, config.input
+    path = config.evaluation.test_path
     if path is None:
         raise ConfigError(
             f"setting {TEST}: found null, expected held-out ratings, in the format and with the columns of input"
         )
-    if given.format == "jdbc" and "query" in given.options:
-        raise ConfigError(
-            f"setting {TEST}: input.options.query would be used for the test too; name the ratings with input.table, "
-            "and the test with evaluation.test_path"
-        )
-    return given.model_copy(update={"table" if given.format in ("table", "jdbc") else "path": path, "snapshot": None})
+    return other_input(config.input, path, TEST)
 
 
 def open_inputs(context: Context[EvaluateConfig]) -> EvaluateInputs:
@@ -84,7 +83,7 @@ def open_inputs(context: Context[EvaluateConfig]) -> EvaluateInputs:
         other = load_model(spark, settings.compare_with, "evaluation.compare_with")
         context.resources.callback(other.model.release)
     ratings = open_ratings(context)
-    test = naming_test(lambda: read_ratings(spark, test_input(context.config)))
+    test = name_setting(TEST, lambda: read_ratings(spark, test_input(context.config)))
     for model in filter(None, (saved, other)):
         require_ids_of(model.model, ratings, "input", ("user", "item"))
         require_ids_of(model.model, test, TEST, ("user", "item"))
@@ -92,14 +91,6 @@ def open_inputs(context: Context[EvaluateConfig]) -> EvaluateInputs:
     if settings.titles_path is not None:
         titles = read_titles_file(spark, settings.titles_path, saved.model.itemFactors.schema["id"].dataType)
     return EvaluateInputs(saved, other, ratings, test, titles)
-
-
-def naming_test(read: Callable[[], T]) -> T:
-    """Return what ``read`` returns. An error about the data names the test's setting, not the input's."""
-    try:
-        return read()
-    except DataError as error:
-        raise DataError(f"setting {TEST}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -186,8 +177,8 @@ def _fit_baseline(model: DeconfoundedMFModel, training: DataFrame, resources: Ex
 def baseline_of(model: DeconfoundedMFModel) -> DeconfoundedMF:
     """Estimator of the baseline model: the settings of the model, without a confounder."""
     fitted_with = {param.name: value for param, value in model.extractParamMap().items()}
-    without = {"adjustment": "none", "exposureModel": None, "initialModel": None, "validationIndicatorCol": None}
-    return DeconfoundedMF(**{**fitted_with, **without})
+    without = dict.fromkeys(("exposureModel", "initialModel", "validationIndicatorCol"))
+    return DeconfoundedMF(**{**fitted_with, **without, "adjustment": "none", "exposureWeight": 0.0})
 
 
 # ---- what is measured
@@ -254,7 +245,8 @@ def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measure
     longest = lists[MODEL].agg(F.max("rank")).collect()[0][0]
     of_lists = replace(settings, ks=tuple(k for k in CUTS if k <= longest) or (longest,))  # in a small catalogue
     sizes = {name: vectors.n_items for name, vectors in models.items()} | {POPULARITY: comparison.model.numItems}
-    parts = [evaluate_ranking(lists[name], comparison.test, sizes[name], name, _COLUMNS, of_lists) for name in lists]
+    test, training = comparison.test, comparison.training
+    parts = [evaluate_ranking(lists[name], test, sizes[name], name, _COLUMNS, of_lists, training) for name in lists]
     strata: list[Stratum] = []
     if comparison.relatives:
         pair = {name: name for name in (MODEL, next(iter(comparison.relatives)))}

@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame
 from dcrec_spark.config.jobs import TuneConfig
 from dcrec_spark.config.stages import exposure_params, outcome_params
 from dcrec_spark.errors import DataError, FitError
-from dcrec_spark.evaluation.measures import Columns, MetricSettings
-from dcrec_spark.evaluation.metrics import evaluate
+from dcrec_spark.evaluation.measures import Columns, Measure, MetricSettings
+from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
+from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.splits import split_by_time, split_within_users
 from dcrec_spark.evaluation.weights import weigh_by_exposure
 from dcrec_spark.jobs.job import Context
@@ -24,6 +25,7 @@ from dcrec_spark.jobs.tune.candidates import Candidate
 from dcrec_spark.jobs.tune.trials import Measured
 from dcrec_spark.local.data import Parts, gather
 from dcrec_spark.local.fits import ignore_progress
+from dcrec_spark.local.lists import judge
 from dcrec_spark.local.trial import ROUNDS, Bench, Trial, weights_of
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
@@ -56,8 +58,14 @@ class Fits(Protocol):
         """Yield each candidate with its result, in any order."""
 
 
-def split(config: TuneConfig, ratings: DataFrame) -> Split:
-    """Hold ratings out as configured, by hash or by time."""
+def split(config: TuneConfig, ratings: DataFrame, validation: DataFrame | None) -> Split:
+    """Hold ratings out as configured, by hash or by time, where there are none to choose by.
+
+    validation : ratings of ``tuning.validation_path``. Their pairs are left out of those of the fit.
+    """
+    if validation is not None:
+        pair = [COLUMNS.user, COLUMNS.item]
+        return Split(ratings.join(validation.select(*pair), pair, "left_anti").select(ratings.columns), validation)
     share, seed = config.tuning.validation_share, config.run.seed
     cut = split_by_time if config.tuning.split == "time" else split_within_users
     return Split(*cut(ratings, (1 - share, share), seed=seed, columns=COLUMNS))
@@ -68,6 +76,22 @@ def metric_settings(config: TuneConfig) -> MetricSettings:
     _, _, k = config.tuning.metric.partition("@")
     given = config.evaluation
     return MetricSettings((5, int(k or 5)), given.relevant_from, replications=given.bootstrap, seed=config.run.seed)
+
+
+def list_length(config: TuneConfig) -> int:
+    """Places of the lists that the metric needs. 0 where it is not of lists from the whole catalogue."""
+    measure = Measure.parse(config.tuning.metric)
+    return (measure.k or 0) if measure.over_catalogue else 0
+
+
+def _settings_of_lists(config: TuneConfig) -> MetricSettings:
+    return replace(metric_settings(config), ks=(list_length(config),))
+
+
+def _with_lists(metrics: Metrics, of_lists: Metrics) -> Metrics:
+    """Return the metrics of predictions and of lists of one model, which they call by two names."""
+    (name, scores), (more,) = next(iter(metrics.scores.items())), of_lists.scores.values()
+    return replace(metrics, scores={name: {**scores, **more}})
 
 
 def fits_in_memory(config: TuneConfig, candidates: Sequence[Candidate], columns: Sequence[str]) -> bool:
@@ -101,7 +125,9 @@ class InMemory:
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
         """Yield results in the order of the candidates."""
         params = [_params(self.config, candidate, []) for candidate in candidates]
-        fitted = self.bench.attempt([Trial(outcome, exposure) for outcome, exposure in params])
+        length, train = list_length(self.config), self.parts.ratings("train")
+        trials = [Trial(outcome, exposure, list_length=length) for outcome, exposure in params]
+        fitted = self.bench.attempt(trials)
         settings = metric_settings(self.config)
         for candidate, fit in zip(candidates, fitted, strict=True):
             if isinstance(fit, FitError):
@@ -111,6 +137,9 @@ class InMemory:
             else:
                 predictions = {"prediction": fit.scores["validation"]}
                 metrics = self.parts.evaluate("validation", predictions, settings, ("train",))
+                if fit.lists is not None:
+                    of_lists = judge(fit.lists, self.parts.of["validation"], train, _settings_of_lists(self.config))
+                    metrics = _with_lists(metrics, of_lists)
                 yield candidate, Measured(metrics, len(fit.objective), fit.seconds)
 
 
@@ -179,6 +208,12 @@ class OnCluster:
                 settings=metric_settings(self.config),
                 catalogue_size=model.numItems,
             )
+            if length := list_length(self.config):
+                train, test = self.parts
+                lists = model.recommendationTable(length, seen=train)
+                how = COLUMNS, _settings_of_lists(self.config), train
+                of_lists = evaluate_ranking(lists, test, model.numItems, "lists", *how)
+                metrics = _with_lists(metrics, of_lists)
             return Measured(metrics, len(model.objectiveHistory), seconds)
         finally:
             model.release()

@@ -20,10 +20,18 @@ from rich.table import Table
 from rich.text import Text
 
 from dcrec_spark.config.jobs import TuneConfig
+from dcrec_spark.data.read import read_ratings
 from dcrec_spark.errors import ConfigError, DataError, FitError
-from dcrec_spark.jobs.inputs import input_line, open_ratings, validate_input
+from dcrec_spark.jobs.inputs import (
+    input_line,
+    name_setting,
+    open_ratings,
+    other_input,
+    validate_input,
+    validate_other,
+)
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
-from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.jobs.run_record import Run, fingerprint
 from dcrec_spark.jobs.tables import reject_table, text_file
 from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates, format_parameters
 from dcrec_spark.jobs.tune.fits import Fits, InMemory, OnCluster, fits_in_memory, metric_settings, split
@@ -34,14 +42,16 @@ from dcrec_spark.storage.files import open_files
 from dcrec_spark.version import __version__
 
 FOLDER, FILE = "best", "best.yaml"
+VALIDATION = "tuning.validation_path"
 _LISTED = 10
 
 
 @dataclass(frozen=True)
 class TuneInputs:
-    """Ratings as ``read_ratings`` gives them, and the candidates."""
+    """Ratings as ``read_ratings`` gives them, those to choose by where they are given, and the candidates."""
 
     ratings: DataFrame
+    validation: DataFrame | None
     candidates: Sequence[Candidate]
 
 
@@ -60,7 +70,11 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         """Open the ratings, which need the columns that the search uses."""
         config = context.config
         _require_own_output(context.spark, context.output)
-        inputs = TuneInputs(open_ratings(context), draw_candidates(config))
+        validation = None
+        if config.tuning.validation_path is not None:
+            given = other_input(config.input, config.tuning.validation_path, VALIDATION)
+            validation = name_setting(VALIDATION, lambda: read_ratings(context.spark, given))
+        inputs = TuneInputs(open_ratings(context), validation, draw_candidates(config))
         if config.tuning.split == "time" and "timestamp" not in inputs.ratings.columns:
             raise ConfigError("setting tuning.split=time: the input has no timestamps; set input.columns.timestamp")
         return inputs
@@ -69,9 +83,11 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         """Validate, hold ratings out, fit and measure each candidate, choose."""
         config, run, step = context.config, context.run, context.reporter.step
         valid = validate_input(context, inputs.ratings, to_fit=True)
-        ledger = Ledger(*open_files(context.output, context.spark), _search_name(config, run))
+        given = inputs.validation
+        chosen_by = None if given is None else validate_other(context, given, VALIDATION).ratings
+        ledger = Ledger(*open_files(context.output, context.spark), _search_name(config, run, chosen_by))
         with step("hold out"):
-            parts, small = split(config, valid.ratings), valid.counts["ratings"] <= self.most_in_memory
+            parts, small = split(config, valid.ratings, chosen_by), valid.counts["ratings"] <= self.most_in_memory
             in_memory = small and fits_in_memory(config, inputs.candidates, valid.ratings.columns)
             fits: Fits = InMemory.open(context, parts) if in_memory else OnCluster.open(context, parts)
         with step("search"):
@@ -144,13 +160,13 @@ def _require_own_output(spark: SparkSession, output: str) -> None:
         )
 
 
-def _search_name(config: TuneConfig, run: Run) -> str:
+def _search_name(config: TuneConfig, run: Run, chosen_by: DataFrame | None) -> str:
     """Hash ratings, split, metric and code. Trials of the same name can be compared and reused."""
     tuning = config.tuning
     facts = {
         "data": run.data_fingerprint,
         "seed": config.run.seed,
-        "split": [tuning.split, tuning.validation_share],
+        "split": [tuning.split, tuning.validation_share] if chosen_by is None else fingerprint(chosen_by),
         "metric": [tuning.metric, asdict(metric_settings(config))],
         "weights": [tuning.weights, config.exposure.model_dump(mode="json") if tuning.weights != "none" else None],
         "precision": config.engine.precision,

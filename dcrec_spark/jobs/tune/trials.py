@@ -146,7 +146,7 @@ def choose(rows: Sequence[TrialRow], settings: MetricSettings) -> SearchResult:
     """Choose the best trial. rows : of one search, at least one of them done."""
     done = [row for row in rows if row.done]
     metric = done[0].metric
-    sign = 1.0 if Measure.parse(metric).is_error else -1.0
+    sign = 1.0 if Measure.parse(metric).is_small_good else -1.0
     ordered = sorted(done, key=lambda row: (sign * (row.value or 0.0), row.trial))
     if len(ordered) == 1:
         return SearchResult(ordered, None)

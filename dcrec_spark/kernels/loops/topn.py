@@ -10,6 +10,20 @@ RUN = 32
 
 
 @jit
+def turn_dial(scores: Numbers, a_hat: Numbers, of_row: Numbers, of_col: Numbers, weight: float) -> None:
+    """Put max(score - baseline, 0) (1 - exp(-a_hat))^weight in the place of each score, below the baseline what it is.
+
+    scores, a_hat : (rows, cols). of_row + of_col : the baselines, (rows,) and (cols,).
+    """
+    for row in range(scores.shape[0]):
+        for col in range(scores.shape[1]):
+            above = scores[row, col] - of_row[row] - of_col[col]
+            if above > 0.0:
+                above *= (-np.expm1(-a_hat[row, col])) ** weight
+            scores[row, col] = above
+
+
+@jit
 def candidates(scores: Numbers, n: int, of_row: Numbers, of_col: Numbers, more: Numbers) -> tuple[Places, Places]:
     """Find (row, col) of all finite scores that may be among the n best of their row, in the order of the table.
 

@@ -55,6 +55,8 @@ def sure_lists(
     with FitResources() as resources:
         resources.enter(few_partitions(ranked.sparkSession))
         ranked = _with_gaps(ranked) if most is None else _with_gaps_under_limit(ranked, most)
+        if fitted.params.getOrDefault("exposureWeight") > 0:  # places differ by more than their scores
+            ranked = ranked.withColumn(_GAP, F.lit(None).cast("double"))
         ranked = resources.add(keep(ranked.where(F.col("rank") <= n))).frame
         intervals, level = intervals_of(fitted, ranked.select(*PAIR), ratings, float(coverage), resources)
         sure = ranked.join(intervals.drop("prediction"), PAIR)

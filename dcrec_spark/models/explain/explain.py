@@ -7,6 +7,7 @@
 The half-step is that of the fit, and so are the factors: nothing is fitted anew, and no exposure is folded in.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -38,8 +39,12 @@ NUMBERS = [*PARTS, "others", "implied", "fitted"]
 REASON = {"item_idx": "long", "rating": "double", "contribution": "double"}
 
 
-def explain_pairs(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, n: int) -> DataFrame:
+def explain_pairs(
+    fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, n: int, complete: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
     """Return what :meth:`DeconfoundedMFModel.explain` returns, cached.
+
+    complete : adds columns to the explanations.
 
     Raises
     ------
@@ -54,7 +59,7 @@ def explain_pairs(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, n
         rated = _cut(ratings_of(fitted, wanted, ratings), resources)
         require_known(fitted, wanted, pairs_of(fitted, rated))
         layout = lay_out_pairs(fitted, wanted, rated, resources)
-        explained = _with_ids(fitted, layout, _explained(fitted, layout, n, resources)).persist()
+        explained = complete(_with_ids(fitted, layout, _explained(fitted, layout, n, resources))).persist()
         explained.count()
     return explained
 

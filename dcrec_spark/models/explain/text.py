@@ -133,6 +133,33 @@ def _title(title: Column, item_id: Column) -> Column:
     return F.coalesce(title, item_id.cast("string"))
 
 
+def order_text() -> Column:
+    """Say in one line why an explained place stands where it does, under an exposure weight above 0.
+
+    Returns
+    -------
+    Column
+        Named ``order_text``, from ``above`` and ``exposure`` as ``explain`` returns them.
+
+    Examples
+    --------
+    >>> schema = "item_id int, above double, exposure double"
+    >>> explained = spark.createDataFrame([(10, 0.62, 0.12), (11, -0.2, 0.5)], schema)
+    >>> explained.select("item_id", order_text()).show(truncate=False)
+    +-------+---------------------------------------------------------------------+
+    |item_id|order_text                                                           |
+    +-------+---------------------------------------------------------------------+
+    |10     |0.62 above what the user usually gives, 12 % likely to come across it|
+    |11     |0.20 below what the user usually gives, 50 % likely to come across it|
+    +-------+---------------------------------------------------------------------+
+    <BLANKLINE>
+    """
+    where = F.when(F.col("above") > 0, F.lit("above")).otherwise(F.lit("below"))
+    line = "%.2f %s what the user usually gives, %.0f %% likely to come across it"
+    text = F.format_string(line, F.abs("above"), where, 100.0 * F.col("exposure"))
+    return text.alias("order_text")
+
+
 def reasons_text(reasons: str | Column = _REASONS, name: str = "item_id") -> Column:
     """Write the reasons of an explanation as one line of text.
 

@@ -96,6 +96,8 @@ class BlendModel(RankedLists, Model, Persistent):
 
     def scoringVectors(self) -> ScoringVectors:
         """Return the vectors whose inner products are the two parts of every score."""
+        if self.isDefined("exposureWeight") and self.getExposureWeight() > 0:
+            raise ConfigError("exposureWeight: expected 0 for a blend, whose lists are by potential rating alone")
         members = [(weight, model.scoringVectors()) for _, weight, model in self._weighted()]
         users, items = (
             _concatenated([(_parts(getattr(v, side), v.form), _by(w if side == "users" else 1.0)) for w, v in members])

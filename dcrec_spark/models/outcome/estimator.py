@@ -38,6 +38,7 @@ from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings
 from dcrec_spark.models.fitting.resumption import FitCheckpoints
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
 from dcrec_spark.models.fitting.values import exposure_values, weighted_ratings
+from dcrec_spark.models.outcome.lists import require_exposure_model
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.params import OutcomeFitParams
 from dcrec_spark.models.outcome.tables import FactorTables, completed
@@ -76,6 +77,9 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         Precisions of the priors, 1 / variance with unit noise, of both sides' factors, both sides' biases, and gamma.
         The same for all rows, however many ratings they have, with ``regByCount`` that of a row's factors is
         multiplied by its number of ratings.
+    exposureWeight : float
+        Order of lists, which a fitted model can change. 0: by potential rating. Above, up to 1: by (potential rating -
+        the user's baseline) * P(exposure)^exposureWeight. Needs an exposure model.
     solver : {"cholesky", "cg"}
         How each row's least squares are solved in a sweep: exactly, or by three steps of conjugate gradients from the
         row's last state, which cost less at high ranks. The users of the fitted model are solved exactly.
@@ -148,6 +152,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         gammaRate: float = 0.3,
         propensityCol: str | None = None,
         weightCap: float | None = None,
+        exposureWeight: float = 0.0,
         exposureModel: Any = None,
         initialModel: Any = None,
         userFeatures: DataFrame | None = None,
@@ -210,6 +215,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
 
     def _fit(self, dataset: DataFrame) -> DeconfoundedMFModel:
         family = consistent_family_of(self)
+        require_exposure_model(self.getExposureWeight(), family.has_confounder)
         exposure = self._exposure() if family.has_confounder else None
         self._require_usable(dataset, family, exposure)
         propensity = self._propensity(dataset)

@@ -22,6 +22,30 @@ from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors
 _OTHER = {"user": "item", "item": "user"}
 
 
+def require_exposure_model(exposure_weight: float, has_exposure: bool) -> None:
+    """Refuse to order lists by the probability of exposure where nothing says what it is.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if exposure_weight > 0 and not has_exposure:
+        raise ConfigError(
+            f"exposureWeight: found {exposure_weight:g}, expected 0: the model has no exposure model; "
+            "adjustment=deconfounded has one"
+        )
+
+
+def baseline_rating(params: OutcomeParams, intercept: float, mean_rating: float) -> float:
+    """Return the baseline that lists are ordered above, without the user's bias: beta_0, or else the mean rating.
+
+    Without an intercept, a model that is fitted to unrated pairs at 0 has baseline 0.
+    """
+    weight = params.getUnobservedWeight()
+    is_fitted_to_all = params.getOutcome() != "probabilistic" if weight is None else weight > 0
+    return intercept if params.getFitIntercept() or is_fitted_to_all else mean_rating
+
+
 class RankedLists(OutcomeParams):
     """Methods of a fitted model that need its scoring vectors and factors alone."""
 
@@ -102,6 +126,9 @@ class RankedLists(OutcomeParams):
         maxPerCategory: int | None = None,
     ) -> DataFrame:
         """Return the n best items of every user by potential rating, one row for each place of each user's list.
+
+        With ``exposureWeight`` above 0 the rank is by (score - the user's baseline) * P(exposure)^exposureWeight, and
+        the score stays the potential rating.
 
         Parameters
         ----------
@@ -325,11 +352,16 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
             f"a list for users without ratings needs confounderLink=identity; this model has {vectors.form.link}"
         )
     spark = vectors.users.sparkSession
-    mean = [0, *(_mean(vectors.users, part) for part in ("preference", "confounder"))]
-    everybody = spark.createDataFrame([mean], "idx long, preference array<double>, confounder array<double>")
+    parts = ["preference", "confounder", *(["exposure"] if vectors.exposure_weight else [])]
+    mean = [0, *(_mean(vectors.users, part) for part in parts)]
+    everybody = spark.createDataFrame([mean], ", ".join(["idx long", *(f"{part} array<double>" for part in parts)]))
     items = vectors.items if offer is None else offer.of(vectors.items)
     most = None if offer is None else offer.most
-    ranked = rank(Ranking(everybody, items.drop("id"), 1, vectors.n_items, vectors.intercept, most=most), n, None)
+    weight = vectors.exposure_weight
+    what = Ranking(
+        everybody, items.drop("id"), 1, vectors.n_items, vectors.intercept, most=most, exposure_weight=weight
+    )
+    ranked = rank(what, n, None)
     ids = vectors.items.select(F.col("idx").alias("col_idx"), F.col("id").alias("item_id"))
     return ranked.join(ids, "col_idx").select("rank", "item_id", "score", "preference", "confounder")
 

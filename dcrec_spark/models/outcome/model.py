@@ -21,7 +21,7 @@ from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.outcome.fold_in import fold_in_rows
-from dcrec_spark.models.outcome.lists import RankedLists
+from dcrec_spark.models.outcome.lists import RankedLists, baseline_rating, require_exposure_model
 from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered, united
 from dcrec_spark.models.outcome.vectors import PartsOfVectors, ScoringVectors, scoring_vectors
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
@@ -145,14 +145,22 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         return tables[0], tables[1]
 
     def scoringVectors(self) -> ScoringVectors:
-        """Return the vectors whose inner products are the two parts of every score."""
+        """Return the vectors whose inner products are the two parts of every score.
+
+        Raises
+        ------
+        ConfigError
+            exposureWeight is above 0, and there is no exposure model.
+        """
         users, items = self.tables()
-        form, covariates = self.facts.form or Form(), self.facts.covariates
+        form, covariates, weight = self.facts.form or Form(), self.facts.covariates, self.getExposureWeight()
+        require_exposure_model(weight, self.exposureModel is not None)
+        baseline = None if weight == 0 else baseline_rating(self, self.intercept, self.meanRating)
         composition = len(covariates.user_composition.mean)
-        parts = PartsOfVectors(family_of(self).has_biases, form, composition)
+        parts = PartsOfVectors(family_of(self).has_biases, form, composition, baseline)
         vectors = scoring_vectors(users, True, parts), scoring_vectors(items, False, parts)
         form = form if form.is_low_rank else form._replace(front=2 * composition)
-        return ScoringVectors(*vectors, self.numUsers, self.numItems, self.intercept, form)
+        return ScoringVectors(*vectors, self.numUsers, self.numItems, self.intercept, form, weight)
 
     def foldInUsers(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
         """Fold in new users by their ratings of known items, all else as it was fitted.
@@ -249,7 +257,9 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
             others]
             reasons : array<struct<item_id, rating, contribution>>, the largest contributions by absolute value.
             others : the sum of the remaining ones. baseline : the preference before any rating has its say, from the
-            unobserved pairs, the intercept or the priors. Cached. Unpersist it when done.
+            unobserved pairs, the intercept or the priors. Cached. Unpersist it when done. With an exposureWeight above
+            0 also ``above`` and ``exposure``: lists are in the order of above * exposure^exposureWeight, the score
+            above the user's baseline and the probability of exposure.
 
         Raises
         ------
@@ -267,7 +277,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         what the slopes on the composition of exposures make (confounder="factors"), ``features`` what those on given
         features make.
         """
-        return explain_pairs(self._fitted(), pairs, ratings, n)
+        return explain_pairs(self._fitted(), pairs, ratings, n, self.scoringVectors().exposures)
 
     def explainRecommendations(
         self, n_items: int, ratings: DataFrame, users: DataFrame | None = None, n: int = 3
@@ -339,7 +349,8 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         DataFrame[user_id, rank, item_id, score, preference, confounder, low, high, extrapolates, odds_to_change]
             low, high and extrapolates are those of :meth:`predictIntervals`. odds_to_change : the first ``rank`` items
             may be others if some hidden reason changed the odds of choosing by this factor, and can't be if it changed
-            them by less. 1 where two places are tied, null where no other item is left. Cached. Unpersist it when done.
+            them by less. 1 where two places are tied, null where no other item is left, and with an exposureWeight
+            above 0. Cached. Unpersist it when done.
 
         Raises
         ------

@@ -39,6 +39,7 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
     propensityCol, getPropensityCol, setPropensityCol = optional(str, _SETTINGS["propensityCol"])
     weightCap, getWeightCap, setWeightCap = optional(float, _SETTINGS["weightCap"])
 
+    exposureWeight, getExposureWeight, setExposureWeight = param(float, _SETTINGS["exposureWeight"])
     initialModel, getInitialModel, setInitialModel = optional(object, _SETTINGS["initialModel"])
     maxIter, getMaxIter, setMaxIter = inherited(_SETTINGS["maxIter"])
     tol, getTol, setTol = inherited(_SETTINGS["tol"])

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.kernels.csr import group_values
 from dcrec_spark.kernels.exposure import PLAIN, Form
-from dcrec_spark.kernels.topn import Cap, Ranked, top_n
+from dcrec_spark.kernels.topn import Cap, Dial, Ranked, top_n
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers
@@ -34,10 +34,12 @@ ArrowMap = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 CHUNK_ROWS = 4096
 PIECE_COLS = 16384
-RANKED = "row_idx long, rank long, col_idx long, score double, preference double, confounder double, group long"
+RANKED = (
+    "row_idx long, rank long, col_idx long, score double, preference double, confounder double, value double, "
+    "group long"
+)
 _OF_NO_GROUP = -1
 _COLUMNS = ["row_idx", "rank", "col_idx", "score", "preference", "confounder"]
-FACTORS = ["idx", "preference", "confounder"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Ranking:
 
     A pair's score is the product of the preferences, plus that of the confounders, plus the intercept. form : see
     :func:`dcrec_spark.kernels.topn.top_n`. most : columns of one group in a row's list, at most. ``cols`` have a column
-    ``group long`` then, from 0, null where a column is of none.
+    ``group long`` then, from 0, null where a column is of none. exposure_weight : of :class:`Dial`, which both frames
+    have a column ``exposure array<double>`` for, unless it is 0.
     """
 
     rows: DataFrame
@@ -56,6 +59,12 @@ class Ranking:
     intercept: float
     form: Form = PLAIN
     most: int | None = None
+    exposure_weight: float = 0.0
+
+    @property
+    def vectors(self) -> list[str]:
+        """The columns of both frames that a place's value is made of."""
+        return ["preference", "confounder", *(["exposure"] if self.exposure_weight else [])]
 
 
 def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
@@ -72,37 +81,37 @@ def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
         return _against_one_piece(what, cols, n, seen, n_chunks)
     if seen is None:
         seen = spark.createDataFrame([], "row_idx long, col_idx long")
-    chunks = _chunks(what.rows, seen, n_chunks)
-    pieces = _pieces(cols, n_pieces)
+    chunks = _chunks(what, seen, n_chunks)
+    pieces = _pieces(what, cols, n_pieces)
     best = chunks.crossJoin(pieces.hint("shuffle_replicate_nl")).mapInArrow(_scorer(n, what), RANKED)
-    return merged(best, n, what.most).drop("group")
+    return merged(best, n, what.most)
 
 
 def _against_one_piece(what: Ranking, cols: DataFrame, n: int, seen: DataFrame | None, n_chunks: int) -> DataFrame:
-    table = cols.select(*FACTORS, group_of()).toArrow()
+    table = cols.select("idx", *what.vectors, group_of()).toArrow()
     if not table.num_rows:
-        return what.rows.sparkSession.createDataFrame([], RANKED).drop("group")
-    piece, intercept, form, most = piece_of(table), what.intercept, what.form, what.most
-    rows = rows_and_seen(what.rows, seen)
+        return what.rows.sparkSession.createDataFrame([], RANKED).select(_COLUMNS)
+    piece, score_cells = piece_of(table), _cell_scorer(n, what)
+    rows = rows_and_seen(what, seen)
 
     def score(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         contents = list(batches)
         chunk = chunk_of(pa.Table.from_batches(contents)) if contents else None
         if chunk is not None and len(chunk["idx"]):
-            yield _score_cells(chunk, piece, n, intercept, form, most)
+            yield score_cells(chunk, piece)
 
     chunk = F.pmod("idx", F.lit(n_chunks)).cast("int")
     placed = rows.withColumn("chunk", chunk).repartitionById(n_chunks, "chunk").drop("chunk")
-    return placed.mapInArrow(score, RANKED).drop("group")
+    return placed.mapInArrow(score, RANKED).select(_COLUMNS)
 
 
-def rows_and_seen(rows: DataFrame, seen: DataFrame | None) -> DataFrame:
-    """Return rows, and below them the pairs to leave out: ``idx, preference, confounder, seen``, null for a row."""
-    both = rows.select(*FACTORS, F.lit(None).cast("long").alias("seen"))
+def rows_and_seen(what: Ranking, seen: DataFrame | None) -> DataFrame:
+    """Return the rows, and below them the pairs to leave out: ``idx``, vectors, ``seen``, null for a row."""
+    both = what.rows.select("idx", *what.vectors, F.lit(None).cast("long").alias("seen"))
     if seen is None:
         return both
     # Not null: Spark's writer of Arrow takes tens of microseconds for a null array, not one for an empty one.
-    empty = [F.expr("cast(array() as array<double>)").alias(name) for name in ("preference", "confounder")]
+    empty = [F.expr("cast(array() as array<double>)").alias(name) for name in what.vectors]
     return both.unionByName(seen.select(F.col("row_idx").alias("idx"), *empty, F.col("col_idx").alias("seen")))
 
 
@@ -118,11 +127,11 @@ def chunk_of(table: pa.Table) -> dict[str, Array]:
     return _with_seen(table.filter(is_row), seen)
 
 
-def _chunks(rows: DataFrame, seen: DataFrame, n_chunks: int) -> DataFrame:
+def _chunks(what: Ranking, seen: DataFrame, n_chunks: int) -> DataFrame:
     def in_chunk(idx: str) -> Column:
         return F.pmod(F.col(idx), F.lit(n_chunks)).cast("int").alias("chunk")
 
-    rows = rows.select(in_chunk("idx"), *FACTORS).repartitionById(n_chunks, "chunk")
+    rows = what.rows.select(in_chunk("idx"), "idx", *what.vectors).repartitionById(n_chunks, "chunk")
     seen = seen.select(in_chunk("row_idx"), "row_idx", "col_idx").repartitionById(n_chunks, "chunk")
 
     def to_cell(rows: pa.Table, seen: pa.Table) -> pa.Table:
@@ -146,8 +155,9 @@ def _with_seen(rows: pa.Table, seen: pa.Table) -> dict[str, Array]:
     return {**_factors(rows, idx), "seen_row": np.repeat(np.arange(len(idx)), np.diff(pointer)), "seen_col": col}
 
 
-def _pieces(cols: DataFrame, n_pieces: int) -> DataFrame:
-    placed = cols.select(F.pmod("idx", F.lit(n_pieces)).cast("int").alias("piece"), *FACTORS, group_of())
+def _pieces(what: Ranking, cols: DataFrame, n_pieces: int) -> DataFrame:
+    piece = F.pmod("idx", F.lit(n_pieces)).cast("int").alias("piece")
+    placed = cols.select(piece, "idx", *what.vectors, group_of())
 
     def to_cell(cols: pa.Table) -> pa.Table:
         return pa.table({"piece_data": pa.array([pack(piece_of(cols))], pa.binary())})
@@ -167,29 +177,31 @@ def piece_of(cols: pa.Table) -> dict[str, Array]:
 
 
 def _factors(table: pa.Table | pa.RecordBatch, idx: Array) -> dict[str, Array]:
-    return {
-        "idx": idx,
-        "preference": matrix_of(table["preference"]),
-        "confounder": matrix_of(table["confounder"]),
-    }
+    vectors = [name for name in ("preference", "confounder", "exposure") if name in table.schema.names]
+    return {"idx": idx, **{name: matrix_of(table[name]) for name in vectors}}
 
 
 def _scorer(n: int, what: Ranking) -> ArrowMap:
-    intercept, form, most = what.intercept, what.form, what.most
+    score_cells = _cell_scorer(n, what)
 
     def score(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for chunk, piece in zip(batch["chunk_data"], batch["piece_data"], strict=True):
-                yield _score_cells(unpack(chunk.as_buffer()), unpack(piece.as_buffer()), n, intercept, form, most)
+                yield score_cells(unpack(chunk.as_buffer()), unpack(piece.as_buffer()))
 
     return score
 
 
-def _score_cells(
-    rows: dict[str, Array], cols: dict[str, Array], n: int, intercept: float, form: Form, most: int | None
-) -> pa.RecordBatch:
-    ranked = top_n(n, *parts_of(rows, cols), intercept, *seen_within(rows, cols), form, cap_of(cols, most))
-    return as_batch(rows, cols, ranked)
+def _cell_scorer(n: int, what: Ranking) -> Callable[[dict[str, Array], dict[str, Array]], pa.RecordBatch]:
+    """Return what ranks a piece for a chunk. It holds no frame, for it goes to the executors."""
+    intercept, form, most, weight = what.intercept, what.form, what.most, what.exposure_weight
+
+    def score_cells(rows: dict[str, Array], cols: dict[str, Array]) -> pa.RecordBatch:
+        dial = Dial(rows["exposure"], cols["exposure"], weight) if weight else None
+        seen = seen_within(rows, cols)
+        return as_batch(rows, cols, top_n(n, *parts_of(rows, cols), intercept, *seen, form, cap_of(cols, most), dial))
+
+    return score_cells
 
 
 def parts_of(rows: dict[str, Array], cols: dict[str, Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
@@ -220,9 +232,10 @@ def as_batch(rows: dict[str, Array], cols: dict[str, Array], ranked: Ranked) -> 
             pa.array(ranked.score),
             pa.array(ranked.preference),
             pa.array(ranked.confounder),
+            pa.array(ranked.value),
             pa.array(cols["group"][ranked.col]),
         ],
-        names=[*_COLUMNS, "group"],
+        names=[*_COLUMNS, "value", "group"],
     )
 
 
@@ -231,10 +244,10 @@ def merged(best: DataFrame, n: int, most: int | None) -> DataFrame:
 
     A column among the n best of all under the cap is among those of its piece: fewer of its group are better there.
     """
-    better = (F.desc("score"), "col_idx")
+    better = (F.desc("value"), "col_idx")
     if most is not None:
         of_group = F.row_number().over(Window.partitionBy("row_idx", "group").orderBy(*better))
         best = best.withColumn("place", of_group).where((F.col("place") <= most) | (F.col("group") == _OF_NO_GROUP))
     order = Window.partitionBy("row_idx").orderBy(*better)
     ranked = best.withColumn("rank", F.row_number().over(order).cast("long")).where(F.col("rank") <= n)
-    return ranked.select(*_COLUMNS, "group")
+    return ranked.select(_COLUMNS)

@@ -19,7 +19,7 @@ from dcrec_spark.engine.cells import Array
 from dcrec_spark.kernels.csr import group_values
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.kernels.threads import over_rows
-from dcrec_spark.kernels.topn import Cap, Ranked, concatenate, top_n
+from dcrec_spark.kernels.topn import Cap, Dial, Ranked, concatenate, top_n
 from dcrec_spark.models.fitting.arrow_cache import arrow_table
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.models.fitting.layout_settings import LOCAL_ROWS
@@ -32,7 +32,7 @@ _OF_NO_GROUP = -1
 
 
 class Sides(NamedTuple):
-    """What is ranked: the frames ``id, idx, preference, confounder`` of rows and columns.
+    """What is ranked: the frames ``id, idx, preference, confounder`` of rows and columns, perhaps with ``exposure``.
 
     Under a limit on groups ``cols`` have a column ``group`` too, null where a column is of none. See
     :class:`dcrec_spark.models.outcome.rank.Ranking`.
@@ -43,6 +43,7 @@ class Sides(NamedTuple):
     intercept: float
     form: Form
     most: int | None
+    exposure_weight: float = 0.0
 
 
 def are_few(n_rows: int, n_cols: int, n: int) -> bool:
@@ -95,22 +96,25 @@ def _ranked(sides: Sides, n: int, rows: pa.Table, cols: pa.Table, seen: pa.Table
         return _table(rows, cols, Ranked.none())
     pointer, places_of_seen = _left_out(rows, cols, seen)
     cap = None if sides.most is None else Cap(cols["group"].to_numpy(), sides.most)
-    parts = [tuple(matrix_of(table[part]) for table in (rows, cols)) for part in ("preference", "confounder")]
+    weight = sides.exposure_weight
+    names = ["preference", "confounder", *(["exposure"] if weight else [])]
+    parts = [tuple(matrix_of(table[name]) for table in (rows, cols)) for name in names]
     ranked: dict[int, Ranked] = {}
 
     def rank(first: int, last: int) -> None:
-        (preference, of_preference), (confounder, of_confounder) = parts
         part = slice(first, last)
+        preference, confounder, *exposure = [(of_rows[part], of_cols) for of_rows, of_cols in parts]
         own = pointer[first : last + 1]
         found = top_n(
             n,
-            (preference[part], of_preference),
-            (confounder[part], of_confounder),
+            preference,
+            confounder,
             sides.intercept,
             own - own[0],
             places_of_seen[own[0] : own[-1]],
             sides.form,
             cap,
+            Dial(*exposure[0], weight) if weight else None,
         )
         ranked[first] = found._replace(row=found.row + first)
 

@@ -57,6 +57,9 @@ class ScoringVectors:
 
     form : of the confounder. Where it is no product of vectors, the vectors end with [E[pi_u], gamma_u] and
     [E[lambda_i], 0]: a_hat is their product, and the sum of their last numbers is what h is multiplied with.
+
+    exposure_weight : how much the probability of exposure counts in the order of lists, see
+    :class:`dcrec_spark.kernels.topn.Dial`. Unless it is 0, both sides have ``exposure: array<double>`` too.
     """
 
     users: DataFrame
@@ -65,6 +68,7 @@ class ScoringVectors:
     n_items: int
     intercept: float
     form: Form = PLAIN
+    exposure_weight: float = 0.0
 
     def join(self, pairs: DataFrame, user: str, item: str) -> tuple[DataFrame, Column, Column]:
         """Return the pairs joined to the vectors, and both parts of their scores. Null for unknown ids.
@@ -76,7 +80,7 @@ class ScoringVectors:
         sides = (("user", self.users, user), ("item", self.items, item))
         for side, vectors, column in sides:
             names = {"id": column, "preference": f"__{side}_preference", "confounder": f"__{side}_confounder"}
-            pairs = pairs.join(vectors.drop("idx").withColumnsRenamed(names), column, "left")
+            pairs = pairs.join(vectors.drop("idx", "exposure").withColumnsRenamed(names), column, "left")
         preference, confounder = (dot(F.col(f"__user_{p}"), F.col(f"__item_{p}")) for p in ("preference", "confounder"))
         return pairs, preference, confounder if self.form.is_low_rank else _linked(self.form)
 
@@ -85,6 +89,21 @@ class ScoringVectors:
         joined, preference, confounder = self.join(pairs, "user_id", "item_id")
         score = (preference + confounder + F.lit(self.intercept)).alias(output)
         return joined.select(*map(quoted, pairs.columns), score)
+
+    def exposures(self, explained: DataFrame) -> DataFrame:
+        """Add to known pairs, ``user_id, item_id, score``, the two factors of their order: ``above, exposure``.
+
+        above : the score minus the user's baseline. exposure : 1 - exp(-a_hat). Without an exposure weight nothing.
+        """
+        if not self.exposure_weight:
+            return explained
+        for side, table in self._tables.items():
+            vectors = table.select(F.col("id").alias(f"{side}_id"), F.col("exposure").alias(f"__{side}_exposure"))
+            explained = explained.join(vectors, f"{side}_id")
+        a_hat = dot(F.col("__user_exposure"), F.col("__item_exposure"))  # the item's last number is 0
+        above = F.col("score") - F.element_at("__user_exposure", -1)
+        added = explained.withColumns({"above": above, "exposure": -F.expm1(-a_hat)})
+        return added.drop("__user_exposure", "__item_exposure")
 
     def best(
         self,
@@ -153,7 +172,8 @@ class ScoringVectors:
             return None
         names = F.col(f"{side}_id").alias("row_id"), F.col(f"{_OTHER[side]}_id").alias("col_id")
         rows, cols = self._sides(chosen, side, offer)
-        sides = Sides(rows, cols, self.intercept, self.form, None if offer is None else offer.most)
+        most = None if offer is None else offer.most
+        sides = Sides(rows, cols, self.intercept, self.form, most, self.exposure_weight)
         left_out = None if seen is None else seen.select(*names)
         room = 0 if left_out is None else driver_of(spark).room_for(width_of(left_out))
         return rank_in_process(sides, n, left_out, room)
@@ -165,7 +185,8 @@ class ScoringVectors:
         rows, cols = self._sides(chosen, side, offer)
         names, most = {side: "row_idx", other: "col_idx"}, None if offer is None else offer.most
         sides = rows.drop("id"), cols.drop("id")
-        ranking = Ranking(*sides, counts[side], counts[other], self.intercept, self.form, most)
+        n_rows, n_cols, weight = counts[side], counts[other], self.exposure_weight
+        ranking = Ranking(*sides, n_rows, n_cols, self.intercept, self.form, most, weight)
         left_out = None if seen is None else self._indexed(seen, names)
         ranked = rank(ranking, n, left_out)
         for name, table in ((side, rows), (other, self._tables[other])):
@@ -202,17 +223,31 @@ def _linked(form: Form) -> Column:
 
 
 class PartsOfVectors(NamedTuple):
-    """What the vectors are made of. composition : how many covariates, the first ones, are of the exposure."""
+    """What the vectors are made of. composition : how many covariates, the first ones, are of the exposure.
+
+    baseline : of users without biases. With one, each row has ``exposure`` too: E[pi] or E[lambda], and last the user's
+        baseline, 0 of an item.
+    """
 
     has_biases: bool = False
     form: Form = PLAIN
     composition: int = 0
+    baseline: float | None = None
 
 
 def scoring_vectors(factors: DataFrame, is_user: bool, parts: PartsOfVectors) -> DataFrame:
     """``idx, id, preference, confounder`` of a table of fitted users or items, with its rows where those are here."""
-    vectors = factors.select("idx", "id", *_parts(is_user, parts))
+    vectors = factors.select("idx", "id", *_parts(is_user, parts), *_exposure(is_user, parts))
     return derive_frame(factors, vectors, partial(_table_of_vectors, is_user=is_user, parts=parts))
+
+
+def _exposure(is_user: bool, parts: PartsOfVectors) -> list[Column]:
+    if parts.baseline is None:
+        return []
+    last = F.lit(parts.baseline if is_user else 0.0)
+    last = last + F.col("bias") if is_user and parts.has_biases else last
+    mean = gamma_mean(F.col("exposure_shape"), F.col("exposure_rate"))
+    return [F.concat(mean, F.array(last)).alias("exposure")]
 
 
 def _parts(is_user: bool, parts: PartsOfVectors) -> tuple[Column, Column]:
@@ -251,7 +286,7 @@ def _table_of_vectors(factors: pa.Table, is_user: bool, parts: PartsOfVectors) -
     if parts.has_biases:
         bias, one = _matrix(factors, "bias"), np.ones((n_rows, 1))
         preference = np.hstack([preference, *((bias, one) if is_user else (one, bias))])
-    confounder = _matrix(factors, "exposure_shape") / _matrix(factors, "exposure_rate")
+    confounder = mean = _matrix(factors, "exposure_shape") / _matrix(factors, "exposure_rate")
     if not form.is_low_rank:
         last = _matrix(factors, "gamma") if is_user else np.zeros((n_rows, 1))
         confounder = np.hstack([confounder, last])
@@ -262,6 +297,11 @@ def _table_of_vectors(factors: pa.Table, is_user: bool, parts: PartsOfVectors) -
     if rank:
         confounder = np.hstack([*[numbers[:, :rank] for numbers in both], confounder])
     vectors = {"preference": list_array(preference), "confounder": list_array(confounder)}
+    if parts.baseline is not None:
+        last = np.full((n_rows, 1), parts.baseline if is_user else 0.0)
+        if is_user and parts.has_biases:
+            last += _matrix(factors, "bias")
+        vectors["exposure"] = list_array(np.hstack([mean, last]))
     return pa.table({"idx": factors["idx"], "id": factors["id"], **vectors})
 
 

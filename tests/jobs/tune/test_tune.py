@@ -60,6 +60,27 @@ def searched(ratings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
+@pytest.mark.parametrize("job", [Tune, TuneOnCluster])
+def test_lists_and_ratings_to_choose_by_are_those_that_are_named(
+    job: type[Tune], ratings: Path, searched: Path, tmp_path: Path
+) -> None:
+    """Ratings of a file of its own, some of them also in the input. The same figures in memory and on the cluster."""
+    validation, output = tmp_path / "validation.parquet", tmp_path / "out"
+    whole = pd.read_parquet(ratings)
+    whole.iloc[::4].to_parquet(validation)
+    settings = {**SETTINGS, "tuning.space.outcome.rank": "[1,2]", "tuning.metric": "catalogue_rare_share@3"}
+    settings |= {"tuning.validation_path": validation, "input.path": ratings, "output.path": output}
+    outcome = run_job(job, settings)
+    assert outcome.code == 0, outcome
+    run = run_directory(output)
+    table, counts = trials(run), record_of(run)["counts"]
+    assert counts["train"] == len(whole) - len(whole.iloc[::4])
+    assert counts["held_out"] + counts.get("held_out_unknown", 0) == len(whole.iloc[::4])
+    best = load_config(RetrainConfig, run / "best" / "best.yaml").outcome.rank
+    assert best == json.loads(table.parameters[table.value.idxmin()])["outcome.rank"]
+    assert {"catalogue_ndcg@3", "catalogue_hit_rating@3", "catalogue_popularity@3"} <= dict(table.metrics[0]).keys()
+
+
 def trials(run: Path) -> pd.DataFrame:
     return read_table(run, "trials").sort_values("trial", ignore_index=True)
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorizationModel
-from dcrec_spark.errors import DataError
+from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.ridge_terms import Shared
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.outcome import rank, rank_in_process
@@ -30,11 +30,14 @@ class Fitted(NamedTuple):
     scores: dense.Scores
     seen: DataFrame
     seen_table: Array
+    a_hat: Array
 
-    def expected(self, n: int, seen: bool | Array, *cap: Any) -> list[tuple[Any, ...]]:
-        """seen : whether seen pairs are left out, or those that are."""
+    def expected(self, n: int, seen: bool | Array, *cap: Any, weight: float = 0.0) -> list[tuple[Any, ...]]:
+        """seen : whether seen pairs are left out, or those that are. weight : of the exposure, in the order."""
         left_out = seen if isinstance(seen, np.ndarray) else self.seen_table if seen else None
-        rows = dense.recommend(self.scores, n, left_out, *cap)
+        baseline = np.full(N_USERS, INTERCEPT)
+        value = dense.dial(self.scores.score, baseline, self.a_hat, weight) if weight else None
+        rows = dense.recommend(self.scores, n, left_out, *cap, value=value)
         return [(USERS[r.user_idx], r.rank, ITEMS[r.item_idx], r.score, r.preference, r.confounder) for r in rows]
 
 
@@ -75,7 +78,7 @@ def make_fitted(spark: SparkSession, confounder: bool) -> Fitted:
     pairs = [(USERS[u], ITEMS[i], 5.0) for u, i in zip(*np.nonzero(seen_table), strict=True)]
     seen = frame_of(spark, pairs, "user string, item int, rating double")
     scores = dense.score_all((theta, beta), (gamma[:, None] * pi, lam), INTERCEPT)
-    return Fitted(model, scores, seen, seen_table)
+    return Fitted(model, scores, seen, seen_table, pi @ lam.T)
 
 
 @pytest.fixture(autouse=True, params=["here", "on the cluster"])
@@ -105,6 +108,47 @@ def test_table_matches_the_dense_reference(fitted: Fitted, n: int, seen: bool) -
     """Equal scores by item; a user with fewer items left has fewer rows, one who has seen all has none."""
     table = fitted.model.recommendationTable(n, fitted.seen if seen else None)
     assert rows_of(table) == fitted.expected(n, seen)
+
+
+@pytest.mark.parametrize("piece_cols", [16384, 2])
+def test_exposure_weight_orders_by_what_users_come_across_too(
+    spark: SparkSession, fitted: Fitted, piece_cols: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scores stay potential ratings. Every list has the order, and nothing of all users times all items is formed."""
+    monkeypatch.setattr(rank, "PIECE_COLS", piece_cols)
+    model = fitted.model.copy({fitted.model.exposureWeight: 0.5})
+    table, expected = model.recommendationTable(4, fitted.seen), fitted.expected(4, seen=True, weight=0.5)
+    assert [row[:3] for row in rows_of(table)] == [row[:3] for row in expected]
+    np.testing.assert_allclose([row[3:] for row in rows_of(table)], [row[3:] for row in expected])
+    assert expected != fitted.expected(4, seen=True)
+    lists = {user: [entry[0] for entry in entries] for user, entries in lists_of(model.recommendForAllUsers(4)).items()}
+    everything = fitted.expected(4, seen=False, weight=0.5)
+    assert lists == {user: [row[2] for row in everything if row[0] == user] for user in USERS}
+    assert piece_cols < N_ITEMS or largest_of_plan(table) < N_USERS * N_ITEMS
+
+
+def largest_of_plan(table: DataFrame) -> int:
+    """Count the rows of the largest step of a frame's plan that has run, cells of many rows as one."""
+    table.collect()
+    plan, rows = [table._jdf.queryExecution().executedPlan()], [0]
+    while plan:
+        node = plan.pop()
+        if node.nodeName() == "AdaptiveSparkPlan":
+            node = node.executedPlan()
+        metric = node.metrics().get("numOutputRows")
+        rows.append(metric.get().value() if metric.isDefined() else 0)
+        plan += [node.plan()] if node.nodeName().endswith("QueryStage") else []
+        plan += [node.children().apply(at) for at in range(node.children().size())]
+    return max(rows)
+
+
+def test_exposure_weight_needs_an_exposure_model(spark: SparkSession, fitted: Fitted) -> None:
+    classical = make_fitted(spark, confounder=False).model
+    with pytest.raises(ConfigError, match=r"exposureWeight: found 0.5, expected 0: the model has no exposure model"):
+        classical.setExposureWeight(0.5).recommendationTable(2)
+    classical.release()
+    with pytest.raises(ConfigError, match="exposureWeight"):
+        DeconfoundedMF(adjustment="none", exposureWeight=0.5).fit(fitted.seen)
 
 
 def test_without_a_confounder_its_part_is_zero(spark: SparkSession) -> None:

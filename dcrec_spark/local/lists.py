@@ -1,0 +1,117 @@
+"""Lists of a model in this process: ranked from the whole catalogue, judged by held-out ratings or by the truth."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from dcrec_spark.engine.cells import Array
+from dcrec_spark.evaluation.lists import ListComposition
+from dcrec_spark.evaluation.measures import MetricSettings
+from dcrec_spark.evaluation.metrics import ranking_metrics
+from dcrec_spark.evaluation.result import Metrics
+from dcrec_spark.kernels.csr import group_values
+from dcrec_spark.kernels.topn import Dial, top_n
+from dcrec_spark.local.fits import Exposure, Outcome, Ratings
+
+
+class ListPlaces(NamedTuple):
+    """ListPlaces of lists, (n,) each: user, rank from 1, item, and the score, which is the potential rating."""
+
+    user: Array
+    rank: Array
+    item: Array
+    score: Array
+
+
+class ListValue(NamedTuple):
+    """Mean expected rating of the places of lists, and by how much the best lists of as many places are better."""
+
+    value: float
+    regret: float
+
+
+def rank_unseen(
+    model: Outcome, seen: Ratings, n: int, exposure_weight: float = 0.0, exposure: Exposure | None = None
+) -> ListPlaces:
+    """Rank the n best items of each user that ``seen`` does not have, as the fitted model of the estimator does.
+
+    exposure_weight : the Param exposureWeight. exposure : for the dial of a model that has none.
+    """
+    users, items, n_users, n_items = model.users, model.items, len(model.users), len(model.items)
+    baseline = np.full(n_users, model.intercept)
+    if model.user_bias is not None and model.item_bias is not None:
+        users = np.column_stack([users, model.user_bias, np.ones(n_users)])
+        items = np.column_stack([items, np.ones(n_items), model.item_bias])
+        baseline = baseline + model.user_bias
+    pointer, seen_item = group_values(seen.user, n_users, seen.item)
+    dial, last = None, np.zeros(n_items)
+    exposed = exposure or model.exposure
+    if exposure_weight and exposed is not None:
+        sides = np.column_stack([exposed.users, baseline]), np.column_stack([exposed.items, last])
+        dial = Dial(*sides, exposure_weight)
+    # The slopes are among the preferences here.
+    how = model.intercept, pointer, seen_item, model.form._replace(front=0)
+    ranked = top_n(n, (users, items), _confounder(model), *how, dial=dial)
+    return ListPlaces(ranked.row, ranked.rank, ranked.col, ranked.score)
+
+
+def rank_popular(seen: Ratings, n: int) -> ListPlaces:
+    """Rank the n items with the most ratings in ``seen`` that each user does not have there."""
+    n_users, counts = len(seen.user_key), np.bincount(seen.item, minlength=len(seen.item_key)).astype(np.float64)
+    pointer, seen_item = group_values(seen.user, n_users, seen.item)
+    nothing = np.zeros((n_users, 0)), np.zeros((len(counts), 0))
+    ranked = top_n(n, (np.ones((n_users, 1)), counts[:, None]), nothing, 0.0, pointer, seen_item)
+    return ListPlaces(ranked.row, ranked.rank, ranked.col, ranked.score)
+
+
+def _confounder(model: Outcome) -> tuple[Array, Array]:
+    """Return the vectors of the confounder, as :func:`dcrec_spark.kernels.topn.top_n` takes them."""
+    if model.exposure is None:
+        return np.zeros((len(model.users), 0)), np.zeros((len(model.items), 0))
+    pi, lam, form = model.exposure.users, model.exposure.items, model.form
+    if not form.is_low_rank:
+        return np.column_stack([pi, model.gamma]), np.column_stack([lam, np.zeros(len(lam))])
+    return model.gamma[:, None] * form.row_vectors(pi, True), form.row_vectors(lam, False)
+
+
+def judge(
+    places: ListPlaces,
+    test: Mapping[str, Array],
+    train: Ratings,
+    settings: MetricSettings,
+    model: str = "model",
+) -> Metrics:
+    """Measure lists by held-out ratings, and describe them: :func:`dcrec_spark.evaluate_ranking` of arrays.
+
+    test : ``user``, ``item``, ``rating``. train : what the lists leave out. Indices are those of ``train``.
+    """
+    keys = [np.concatenate([key[of], key[at]]) for key, of, at in (
+        (train.user_key, places.user, test["user"]), (train.item_key, places.item, test["item"])
+    )]  # fmt: skip
+    nothing = [np.full(len(of), np.nan) for of in (places.user, test["user"])]
+    table = {
+        "user_key": keys[0],
+        "item_key": keys[1],
+        "rank": np.concatenate([places.rank, nothing[1]]),
+        "rating": np.concatenate([nothing[0], test["rating"]]),
+        "tested": np.repeat([False, True], [len(places.user), len(test["user"])]),
+    }
+    rated = np.bincount(train.item, minlength=len(train.item_key))
+    return ranking_metrics(pa.table(table), int((rated > 0).sum()), model, settings, describe(places, rated))
+
+
+def describe(places: ListPlaces, rated: Array) -> ListComposition:
+    """Describe what lists consist of. rated : (I,) training ratings of each item."""
+    return ListComposition.of_counts(len(np.unique(places.user)), np.bincount(places.item, minlength=len(rated)), rated)
+
+
+def value_of(places: ListPlaces, expected: Array, seen: Array, n: int) -> ListValue:
+    """Compute the value of lists of n places where the truth is known.
+
+    expected : (U, I) expected ratings. seen : (U, I) pairs that lists leave out, true there.
+    """
+    value = float(expected[places.user, places.item].mean())
+    best = -np.sort(np.where(seen, np.inf, -expected), axis=1)[:, :n]
+    return ListValue(value, float(best[np.isfinite(best)].mean()) - value)

@@ -1,0 +1,89 @@
+"""Lists in memory: those of the dense reference, with the metrics that Spark finds for them."""
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from dcrec_spark import DeconfoundedMF, MetricSettings
+from dcrec_spark.evaluation.metrics import evaluate_ranking
+from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_outcome
+from dcrec_spark.local.lists import ListPlaces, judge, rank_popular, rank_unseen, value_of
+from tests.frames import frame_of
+from tests.reference import topn as dense
+from tests.reference.poisson import Array
+
+KINDS = {
+    "biased": {},
+    "composition": {"confounder": "factors"},
+    "link": {"confounderLink": "log"},
+    "weighted": {"outcome": "weighted", "fitBiases": False},
+}
+SETTINGS = MetricSettings((1, 3), replications=10)
+
+
+def seen_in(ratings: Ratings) -> Array:
+    seen = np.zeros((len(ratings.user_key), len(ratings.item_key)), bool)
+    seen[ratings.user, ratings.item] = True
+    return seen
+
+
+def lists_of(places: ListPlaces, n_users: int) -> list[list[int]]:
+    return [places.item[places.user == user].tolist() for user in range(n_users)]
+
+
+def dense_lists(value: Array, n: int, seen: Array) -> list[list[int]]:
+    rows = dense.recommend(dense.Scores(value, value, value), n, seen)
+    return [[row.item_idx for row in rows if row.user_idx == user] for user in range(len(value))]
+
+
+def dense_value(model: Outcome, weight: float) -> Array:
+    users, items = (np.arange(len(side)) for side in (model.users, model.items))
+    score = np.array([model.scores(np.full(len(items), user), items) for user in users])
+    baseline = model.intercept + (0.0 if model.user_bias is None else model.user_bias) * np.ones(len(users))
+    assert model.exposure is not None
+    return dense.dial(score, baseline, model.exposure.users @ model.exposure.items.T, weight)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_lists_are_those_of_the_dense_reference(
+    ratings: Ratings, stage_one: Exposure, kind: str, weight: float
+) -> None:
+    model = fit_outcome(ratings, DeconfoundedMF(rank=2, maxIter=3, **KINDS[kind]), stage_one)
+    places = rank_unseen(model, ratings, 3, weight)
+    expected = dense_lists(dense_value(model, weight), 3, seen_in(ratings))
+    assert lists_of(places, len(model.users)) == expected
+    np.testing.assert_allclose(places.score, model.scores(places.user, places.item), atol=1e-9)
+
+
+def test_popular_lists_hold_what_most_have_rated(ratings: Ratings) -> None:
+    seen = seen_in(ratings)
+    counts = np.broadcast_to(seen.sum(axis=0).astype(float), seen.shape)
+    assert lists_of(rank_popular(ratings, 4), len(seen)) == dense_lists(counts, 4, seen)
+
+
+def test_metrics_are_those_of_spark(spark: SparkSession, ratings: Ratings) -> None:
+    places = rank_popular(ratings, 3)
+    rng = np.random.default_rng(2)
+    user, item = np.nonzero(~seen_in(ratings) & (rng.random((len(ratings.user_key), len(ratings.item_key))) < 0.6))
+    test = {"user": user, "item": item, "rating": rng.integers(1, 6, len(user)).astype(float)}
+    here = judge(places, test, ratings, SETTINGS)
+    columns = zip(places.user.tolist(), places.rank.tolist(), places.item.tolist(), strict=True)
+    lists = frame_of(spark, list(columns), "user_id long, rank long, item_id long")
+    tested = frame_of(spark, [tuple(c.item() for c in row) for row in zip(*test.values(), strict=True)],
+                      "user long, item long, rating double")  # fmt: skip
+    training = frame_of(spark, [(i,) for i in ratings.item.tolist()], "item_id long")
+    n_items = len(np.unique(ratings.item))
+    there = evaluate_ranking(lists, tested, n_items, settings=SETTINGS, training=training)
+    assert here.as_dict() == pytest.approx(there.as_dict(), nan_ok=True)
+    composition = {"catalogue_rare_share@3", "catalogue_rarest_share@3", "catalogue_largest_share@3"}
+    assert composition <= here.as_dict().keys()
+
+
+def test_value_and_regret_are_means_of_the_truth() -> None:
+    expected = np.array([[5.0, 4.0, 1.0], [2.0, 3.0, 4.0]])
+    seen = np.array([[True, False, False], [False, False, False]])
+    places = ListPlaces(np.array([0, 1]), np.array([1, 1]), np.array([2, 2]), np.zeros(2))
+    value, regret = value_of(places, expected, seen, 1)
+    assert value == pytest.approx((1.0 + 4.0) / 2)
+    assert regret == pytest.approx((4.0 + 4.0) / 2 - value)

@@ -49,7 +49,12 @@ def _row(
     biases: bool = False,
 ) -> Row:
     """Make a row; without links it is one of Poisson factorization."""
-    least_squares = {"outcome": "probabilistic", "regByCount": True, "fitBiases": biases, "confounder": "reconstruction"}
+    least_squares = {
+        "outcome": "probabilistic",
+        "regByCount": True,
+        "fitBiases": biases,
+        "confounder": "reconstruction",
+    }
     shared = least_squares if links else {"outcome": "poisson"}
     return Row(name, partial(_draw, {**shared, **fixed}, links), confounder, follows)
 

@@ -103,6 +103,8 @@ def both(planted: Planted, **settings: Any) -> tuple[Found, Found]:
     weight = 1.0 + settings.get("alpha", 0.0) * LEVEL
     reg = dict.fromkeys(["regParam", "confounderReg"], NOISE**2 * weight)
     plain = {"confounderWeight": "user", "leaveOneOut": False, "fitBiases": False, **settings}
+    if plain["outcome"] != "poisson":
+        plain |= {"confounder": "reconstruction", "confounderLink": "identity"}
     results = []
     for adjustment, exposure in (("deconfounded", Exposure(*planted.exposure)), ("none", None)):
         estimator = DeconfoundedMF(adjustment=adjustment, rank=RANK, maxIter=25, tol=1e-4, **reg, **plain)

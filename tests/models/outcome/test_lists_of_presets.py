@@ -91,7 +91,8 @@ def test_lists_are_of_what_people_have_rated(
 ) -> None:
     split = data(data_folder)
     lists, ratings = fitted(split, preset()), split.seen.sum(axis=0)
-    assert (ratings[lists] < FEW).mean() < 0.01
+    # In the long tail half of the items have so few ratings.
+    assert (ratings[lists] < FEW).mean() < (0.05 if data is long_tail else 0.01)
     assert ndcg(split, lists) > ndcg(split, lists_of(split, np.broadcast_to(ratings, split.seen.shape))) / 5
 
 

@@ -116,7 +116,8 @@ class DataSet:
         of_users = PRIORS.user_shape * (1.0 + users), np.full(users.shape, PRIORS.user_rate)
         of_items = PRIORS.item_shape * (1.0 + items), np.full(items.shape, PRIORS.item_rate)
         state, elbo = poisson.accelerated(poisson.State.of(of_users, of_items), data, EXPOSURE["maxIter"], PRIORS)
-        return poisson.converged_users(state, data, PRIORS, updates=200), elbo
+        converged = poisson.converged_users(state, data, PRIORS, updates=200)
+        return converged, [*elbo[:-1], poisson.elbo(converged, data, PRIORS)]
 
     def confounder(self, posterior: Posterior, settings: dict[str, Any]) -> tuple[Array, Array]:
         """h of the pairs as they are fitted, and as they are predicted; (U, I) each."""

@@ -86,7 +86,9 @@ def test_single_precision_adds_partial_sums_in_double() -> None:
     assert_equal_fits(split, whole, 2e-4)
 
 
-@pytest.mark.parametrize("kind", ["probabilistic, all terms", "gradients", "held out", "factors, all pairs", "poisson, gammas"])
+@pytest.mark.parametrize(
+    "kind", ["probabilistic, all terms", "gradients", "held out", "factors, all pairs", "poisson, gammas"]
+)
 def test_runs_of_rows_change_nothing(kind: str) -> None:
     data = ratings(MODELS[kind])
     in_runs = in_process(data, pairs_per_run=7)

@@ -188,12 +188,12 @@ class DataSet:
         intercept = mean * weight / (weight + problem.weights[~self.observed].sum() + problem.intercept_reg)
         x = ridge.start(problem, 0.1 * ndtri(uniform), float(intercept) * problem.fit_intercept)
         objective = []
-        for _ in range(sweeps):
-            x = ridge.sweep(problem, x)
+        for number in range(sweeps):
+            x = ridge.long_sweep(problem, x, min(1.1**number, 1.7))
             objective.append(ridge.objective(problem, x))
         swept, x = ridge.predict(problem, x, predicted), ridge.update_users(problem, x)
         ends = [ridge.objective(problem, of) for of in (x, ridge.sweep(problem, x))]
-        return OutcomeReference(objective, ends, x, ridge.predict(problem, x, predicted), swept)
+        return OutcomeReference([*objective[:-1], ends[0]], ends, x, ridge.predict(problem, x, predicted), swept)
 
     def _poisson(
         self, keys: list[Array], s: dict[str, Any], sweeps: int, posterior: Posterior | None
@@ -217,7 +217,7 @@ class DataSet:
         ends = [poisson.elbo(of, **of_data) for of in (state, poisson.sweep(state, **of_data))]
         gamma = np.zeros(len(self.users)) if posterior is None else state.confounder_mean
         return OutcomeReference(
-            *(objective, ends),
+            *([*objective[:-1], ends[0]], ends),
             ridge.Unknowns(
                 *(state.user_mean, np.zeros(len(self.users)), np.broadcast_to(gamma, len(self.users))),
                 *(state.item_mean, np.zeros(len(self.items)), state.intercept_mean * data.fit_intercept),

@@ -176,7 +176,7 @@ def test_what_does_not_belong_is_refused_and_sweeps_that_run_out_have_not_conver
     ratings: Ratings, stage_one: Exposure
 ) -> None:
     for converged, tol in ((False, 1e-9), (True, 0.99)):
-        assert fit_outcome(ratings, outcome(adjustment="none", maxIter=2, tol=tol)).facts.converged == converged
+        assert fit_outcome(ratings, outcome(adjustment="none", maxIter=10, tol=tol)).facts.converged == converged
     with pytest.raises(ConfigError, match="adjustment=deconfounded with none"):
         fit_outcome(ratings, outcome())
     with pytest.raises(ConfigError, match="adjustment=ipw with an exposure model"):

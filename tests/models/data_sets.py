@@ -188,8 +188,8 @@ class DataSet:
         intercept = mean * weight / (weight + problem.weights[~self.observed].sum() + problem.intercept_reg)
         x = ridge.start(problem, 0.1 * ndtri(uniform), float(intercept) * problem.fit_intercept)
         objective = []
-        for _ in range(sweeps):
-            x = ridge.sweep(problem, x)
+        for number in range(sweeps):
+            x = ridge.long_sweep(problem, x, min(1.1**number, 1.7))
             objective.append(ridge.objective(problem, x))
         swept, x = ridge.predict(problem, x, predicted), ridge.update_users(problem, x)
         ends = [ridge.objective(problem, of) for of in (x, ridge.sweep(problem, x))]

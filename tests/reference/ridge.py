@@ -15,7 +15,7 @@ is confounder_reg where gamma is the users' only one, and 0 where theirs depart 
 Inverse propensities multiply w on the rated pairs.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
@@ -196,3 +196,12 @@ def update_shared(problem: Problem, x: Unknowns) -> Unknowns:
 def sweep(problem: Problem, x: Unknowns) -> Unknowns:
     """Users, items, then what all pairs share."""
     return update_shared(problem, update_items(problem, update_users(problem, x)))
+
+
+def long_sweep(problem: Problem, x: Unknowns, length: float) -> Unknowns:
+    """A sweep in which both sides go ``length`` times as far as to their solutions."""
+    for update in (update_users, update_items):
+        solved = update(problem, x)
+        parts = zip(astuple(x), astuple(solved), strict=True)
+        x = Unknowns(*(before + length * (after - before) for before, after in parts))
+    return update_shared(problem, x)

@@ -25,7 +25,7 @@ NAMES = [name for setting in (*EXPOSURE, *OUTCOME) for name in (setting.name, se
 FORMS = {
     "user": {"confounder_weight": "user", "confounder_link": "identity"},
     "pooled": {"confounder_weight": "pooled", "confounder_link": "identity"},
-    "log": {"confounder_weight": "global", "confounder_link": "log"},
+    "log": {"confounder_weight": "global", "confounder_link": "log", "confounder": "reconstruction"},
 }
 MODELS = [
     *itertools.product(("weighted", "probabilistic"), ("deconfounded",), ("cholesky", "cg"), FORMS),

@@ -148,7 +148,6 @@ def test_all_terms_are_saved_folded_into_explained_and_started_from(
         ({"outcome": "poisson", "confounderWeight": "pooled"}, "confounderWeight=pooled with outcome=poisson"),
         ({"outcome": "poisson", "fitBiases": True}, "fitBiases=True with outcome=poisson"),
         ({"outcome": "weighted", "confounderLink": "log"}, "confounderLink=log with unobservedWeight=1"),
-        ({"confounder": "factors", "confounderLink": "log"}, "confounderLink=log with confounder=factors"),
         ({"outcome": "poisson", "solver": "cg"}, r"solver=cg with outcome=poisson, .*: leave solver out"),
     ],
 )

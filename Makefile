@@ -70,8 +70,8 @@ soak: $(READY)  ## Run fifty times in one process and fifty times in processes o
 	@$(BIN)/python -m benchmarks.soak $(ARGS) && $(BIN)/python -m benchmarks.soak --own-processes $(ARGS)
 
 reproduce: $(READY)  ## The paper's tables and figures: make reproduce DATA=folder PROFILE=quick (minutes) or full (hours)
-	@$(BIN)/python jobs/reproduce.py $(if $(DATA),--set "studies.data=$(DATA)") --set studies.profile=$(or $(PROFILE),quick) \
-		--set output.path=docs/studies/$(or $(PROFILE),quick) $(ARGS)
+	@$(BIN)/python -m studies.reproduce --data "$(DATA)" --profile $(or $(PROFILE),quick) \
+		--output docs/studies/$(or $(PROFILE),quick) $(ARGS)
 
 # Spark is on the nodes, so it is left out. --py-files takes *.zip, *.egg and *.jar; a wheel is a zip file.
 pack: build/environment.tar.gz build/dcrec_spark.zip  ## Pack an environment for a cluster's executors, and the package as a zip: build/

@@ -6,7 +6,7 @@ Each unit, a data set and a seed, is recorded in ``--work`` as it ends: the comm
 Those of the published page are in studies/results/extended.zip.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from studies.extended_rows import (
 from studies.fair_simulation import Confounding, FairSimulation
 from studies.paper_simulation import Simulation
 from studies.rows import Budget, Row
-from studies.units import Archive, Cell, Unit, by_study, run_units
+from studies.units import Archive, Cell, Unit, by_study, options, run_units, select
 
 ALS_SETTINGS = [(rank, reg) for rank in RANKS for reg in REGULARISERS]
 BUDGET = Budget(draws=len(ALS_SETTINGS), max_iter=50)
@@ -99,46 +99,30 @@ def paper_parts(size: int, spark: SparkSession, data: Path, seed: int) -> Parts:
     return simulated(spark, settings, seed)
 
 
+_COAT, _NEW_USERS, _INTERVENTIONS = (DATASETS[name] for name in ("coat", "coat-new-users", "coat-interventions"))
+_INTERVENED = tuple(row for row in _NO_LINKS if row.name != CLASSICAL)
+_BARE = (*_rows(PAPERS, BIASED), *WITHOUT_BIASES_ROWS)
+_FAIR = {kind: partial(fair_parts, kind, 600) for kind in get_args(Confounding)}
+_PAPERS = {size: partial(paper_parts, size) for size in (1000, 5000)}
+_SIMULATION = "The paper's simulation, sparse, {0:,} x {0:,}"
 STUDIES: dict[str, Study] = {
-    "coat": Study("Coat, existing users, random test", 5, BUDGET, DATASETS["coat"]),
-    "coat-new-users": Study("Coat, new users, random test", 5, _SOME, DATASETS["coat-new-users"], choices=("mse",)),
-    "coat-interventions": Study(
-        "Coat, one fit and three tests",
-        5,
-        BUDGET,
-        DATASETS["coat-interventions"],
-        tuple(row for row in _NO_LINKS if row.name != CLASSICAL),
-    ),
-    "coat-further": Study("Coat, inverse propensities", 5, BUDGET, DATASETS["coat"], _FURTHER, by_strata=True),
-    "coat-without-biases": Study(
-        "Coat, without biases and intercept",
-        5,
-        BUDGET,
-        DATASETS["coat"],
-        (*_rows(PAPERS, BIASED), *WITHOUT_BIASES_ROWS),
-    ),
-    "coat-poisson": Study("Coat, Poisson factorization", 5, _SOME, DATASETS["coat"], (*_rows(BIASED), *POISSON_ROWS)),
+    "coat": Study("Coat, existing users, random test", 5, BUDGET, _COAT),
+    "coat-new-users": Study("Coat, new users, random test", 5, _SOME, _NEW_USERS, choices=("mse",)),
+    "coat-interventions": Study("Coat, one fit and three tests", 5, BUDGET, _INTERVENTIONS, _INTERVENED),
+    "coat-further": Study("Coat, inverse propensities", 5, BUDGET, _COAT, _FURTHER, by_strata=True),
+    "coat-without-biases": Study("Coat, without biases and intercept", 5, BUDGET, _COAT, _BARE),
+    "coat-poisson": Study("Coat, Poisson factorization", 5, _SOME, _COAT, (*_rows(BIASED), *POISSON_ROWS)),
     "movielens-100k": Study("MovieLens 100K, regular test", 5, _FEW, DATASETS["movielens-100k"]),
     "movielens-1m": Study("MovieLens 1M, regular test", 5, _FEW, DATASETS["movielens-1m"]),
-    "simulation": Study(
-        "The paper's simulation, sparse, 1,000 x 1,000", 10, _FEW, partial(paper_parts, 1000), _NO_LINKS
-    ),
-    "simulation-5000": Study(
-        "The paper's simulation, sparse, 5,000 x 5,000", 1, _FEW, partial(paper_parts, 5000), _NO_LINKS
-    ),
+    "simulation": Study(_SIMULATION.format(1000), 10, _FEW, _PAPERS[1000], _NO_LINKS),
+    "simulation-5000": Study(_SIMULATION.format(5000), 1, _FEW, _PAPERS[5000], _NO_LINKS),
     **{
-        f"fair-{kind}": Study(
-            f"Fair simulation: {kind}, 600 x 600", 5, _SOME, partial(fair_parts, kind, 600), _NO_LINKS
-        )
-        for kind in get_args(Confounding)
+        f"fair-{kind}": Study(f"Fair simulation: {kind}, 600 x 600", 5, _SOME, parts, _NO_LINKS)
+        for kind, parts in _FAIR.items()
     },
     **{
         f"further-{kind}": Study(
-            f"Fair simulation: {kind}, 600 x 600, inverse propensities",
-            5,
-            _SOME,
-            partial(fair_parts, kind, 600),
-            _FURTHER,
+            f"Fair simulation: {kind}, 600 x 600, inverse propensities", 5, _SOME, _FAIR[kind], _FURTHER
         )
         for kind in ("raises", "lowers")
     },
@@ -163,15 +147,13 @@ def published(data: Path, archive: Archive) -> dict[str, tuple[str, list[Cell]]]
 
 
 @click.command()
-@click.option("--data", required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--output", required=True, type=click.Path(path_type=Path), help="Folder of the page.")
-@click.option("--work", default=RESULTS, type=click.Path(path_type=Path), help="Archive of the units.")
-@click.option("--only", multiple=True, help="Beginning of the names of the studies to run; all without it.")
-def main(data: Path, output: Path, work: Path, only: tuple[str, ...]) -> None:
+@options
+def main(data: Path, output: Path, work: Path | None, only: Sequence[str]) -> None:
     """Run what is not done yet, and write the page of all that is there."""
+    chosen, archive = select(units(data), only), Archive(work or RESULTS)
     configure_logging(for_people=True)
-    run_units(build_session("studies"), [u for u in units(data) if not only or u.name.startswith(only)], Archive(work))
-    write_extended_page(published(data, Archive(work)), output)
+    run_units(build_session("studies"), chosen, archive)
+    write_extended_page(published(data, archive), output)
 
 
 if __name__ == "__main__":

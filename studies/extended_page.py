@@ -6,17 +6,7 @@ from pathlib import Path
 from studies.compare import ALS_ROW
 from studies.datasets import REGULAR, REWEIGHTED
 from studies.extended_rows import ALL_ROWS, BIASED, DECONFOUNDED, SHUFFLED
-from studies.summary import (
-    NAMES,
-    UNPREDICTING,
-    difference,
-    figure,
-    made_by,
-    row_names,
-    table,
-    worst,
-    worst_difference,
-)
+from studies.summary import NAMES, UNPREDICTING, difference, figure, made_by, row_names, table, worst, worst_difference
 from studies.units import Cell
 
 _METRICS = ("mse", "ndcg", "item_mse")

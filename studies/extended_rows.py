@@ -32,6 +32,7 @@ _LINKS = ("identity", "log")
 _CLASSICAL = {"adjustment": "none"}
 _CONFOUNDED = {"adjustment": "deconfounded"}
 _NO_INTERCEPT = {"fitIntercept": False}
+_BARE = {**_CONFOUNDED, **_NO_INTERCEPT}
 
 CLASSICAL, BIASED, WITHOUT_INTERCEPT = "classical", "biased", "biased, intercept-free"
 PAPERS = "intercept-free (the paper's classical)"
@@ -47,14 +48,15 @@ def _row(
     links: tuple[str, ...] = ("identity",),
     biases: bool = False,
 ) -> Row:
-    shared = {"outcome": "probabilistic", "regByCount": True, "fitBiases": biases, "confounder": "reconstruction"}
+    """Make a row; without links it is one of Poisson factorization."""
+    least_squares = {
+        "outcome": "probabilistic",
+        "regByCount": True,
+        "fitBiases": biases,
+        "confounder": "reconstruction",
+    }
+    shared = least_squares if links else {"outcome": "poisson"}
     return Row(name, partial(_draw, {**shared, **fixed}, links), confounder, follows)
-
-
-def _poisson_row(
-    name: str, fixed: Mapping[str, Any], follows: str | None = None, confounder: Confounder = "fitted"
-) -> Row:
-    return Row(name, partial(_draw, {"outcome": "poisson", **fixed}, ()), confounder, follows)
 
 
 def _draw(
@@ -87,36 +89,30 @@ def _confounder(rng: np.random.Generator, links: tuple[str, ...]) -> Settings:
     return {**leave_one_out, "confounderLink": links[int(rng.integers(12)) % len(links)]}
 
 
+_biased = partial(_row, biases=True)
 ROWS = (
     _row(PAPERS, {**_CLASSICAL, **_NO_INTERCEPT}),
     _row(CLASSICAL, _CLASSICAL),
-    _row(BIASED, _CLASSICAL, biases=True),
-    _row(WITHOUT_INTERCEPT, {**_CLASSICAL, **_NO_INTERCEPT}, biases=True),
-    _row("biased + popularity", _CONFOUNDED, BIASED, "popularity", biases=True),
+    _biased(BIASED, _CLASSICAL),
+    _biased(WITHOUT_INTERCEPT, {**_CLASSICAL, **_NO_INTERCEPT}),
+    _biased("biased + popularity", _CONFOUNDED, BIASED, "popularity"),
     _row("deconfounded", _CONFOUNDED, CLASSICAL),
-    _row(DECONFOUNDED, _CONFOUNDED, BIASED, biases=True),
-    _row(SHUFFLED, _CONFOUNDED, BIASED, "permuted", biases=True),
-    _row("biased deconfounded, any link", _CONFOUNDED, BIASED, links=_LINKS, biases=True),
-    _row(
-        "biased deconfounded, intercept-free, any link",
-        {**_CONFOUNDED, **_NO_INTERCEPT},
-        WITHOUT_INTERCEPT,
-        links=_LINKS,
-        biases=True,
-    ),
+    _biased(DECONFOUNDED, _CONFOUNDED, BIASED),
+    _biased(SHUFFLED, _CONFOUNDED, BIASED, "permuted"),
+    _biased("biased deconfounded, any link", _CONFOUNDED, BIASED, links=_LINKS),
+    _biased("biased deconfounded, intercept-free, any link", _BARE, WITHOUT_INTERCEPT, links=_LINKS),
 )
-FURTHER_ROWS = (_row("biased, inverse propensities of ratings", {"adjustment": "ipw"}, BIASED, biases=True),)
+FURTHER_ROWS = (_biased("biased, inverse propensities of ratings", {"adjustment": "ipw"}, BIASED),)
 # The confounder with the paper's classical model, which has neither biases nor an intercept.
-_BARE = {**_CONFOUNDED, **_NO_INTERCEPT}
 WITHOUT_BIASES_ROWS = (
     _row("intercept-free deconfounded", _BARE, PAPERS),
     _row("intercept-free deconfounded, items shuffled", _BARE, PAPERS, "permuted"),
     _row("intercept-free deconfounded, any link", _BARE, PAPERS, links=_LINKS),
 )
 POISSON_ROWS = (
-    _poisson_row("Poisson, all zeros (the paper's)", {**_CLASSICAL, "unobservedWeight": 1.0}),
-    _poisson_row(POISSON, _CLASSICAL),
-    _poisson_row("Poisson deconfounded", _CONFOUNDED, POISSON),
-    _poisson_row("Poisson deconfounded, items shuffled", _CONFOUNDED, POISSON, "permuted"),
+    _row("Poisson, all zeros (the paper's)", {**_CLASSICAL, "unobservedWeight": 1.0}, links=()),
+    _row(POISSON, _CLASSICAL, links=()),
+    _row("Poisson deconfounded", _CONFOUNDED, POISSON, links=()),
+    _row("Poisson deconfounded, items shuffled", _CONFOUNDED, POISSON, "permuted", ()),
 )
 ALL_ROWS = (*ROWS, *FURTHER_ROWS, *WITHOUT_BIASES_ROWS, *POISSON_ROWS)

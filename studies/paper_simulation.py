@@ -39,41 +39,33 @@ Ids = npt.NDArray[np.int64]
 Stream = IntEnum("Stream", "ITEM_ATTRIBUTE CONFOUNDER OWN_PREFERENCE EXPOSURE OUTCOME TEST", start=0)
 
 
-class SimulationSettings(Section):
-    """The paper's simulated data set."""
+class Simulation(Section):
+    """Settings and seed: they determine every value that is drawn.
 
-    n_users: int = Field(default=1000, ge=1, description="number of users; the paper has 5,000")
-    n_items: int = Field(default=1000, ge=1, description="number of items; the paper has 5,000")
-    n_factors: int = Field(default=10, ge=1, description="K; the paper does not report it")
-    confounding_preference: float = Field(
-        default=0.6, ge=0, le=1, description="g_theta: share of the preference that is the confounder itself"
-    )
-    confounding_outcome: float = Field(default=3.0, ge=0, description="g_y: how much the confounder adds to the rating")
-    gamma_shape: float = Field(default=0.3, gt=0, description="shape of the Gamma distribution of all factors")
-    gamma_spread: float = Field(default=0.3, gt=0, description="its scale or its rate, see gamma_reading")
-    gamma_reading: Reading = Field(
-        default="scale",
-        description="what gamma_spread is; the paper does not say. scale (the authors' code): users are exposed to 7 % "
-        "of the pairs; rate: to 90 %",
-    )
-    test_pairs_per_user: int = Field(default=20, ge=0, description="size of each user's random test set")
-    test_pairs: Literal["all", "unseen", "withheld"] = Field(
-        default="all",
-        description="all: exposed pairs too; unseen: unexposed pairs only; withheld: exposed pairs too, which are no "
-        "ratings",
-    )
+    n_users, n_items : 5,000 in the paper, which does not report n_factors, K. confounding_preference : g_theta, the
+    share of the preference that is the confounder itself. confounding_outcome : g_y, what the confounder adds to the
+    rating. gamma_spread : of all factors; its reading the paper leaves open. "scale" (the authors' code): users are
+    exposed to 7 % of the pairs; "rate": to 90 %. test_pairs : random pairs of each user. "all": exposed pairs too;
+    "unseen": unexposed ones only; "withheld": exposed ones too, which are no ratings.
+    """
+
+    n_users: int = Field(default=1000, ge=1)
+    n_items: int = Field(default=1000, ge=1)
+    n_factors: int = Field(default=10, ge=1)
+    confounding_preference: float = Field(default=0.6, ge=0, le=1)
+    confounding_outcome: float = Field(default=3.0, ge=0)
+    gamma_shape: float = Field(default=0.3, gt=0)
+    gamma_spread: float = Field(default=0.3, gt=0)
+    gamma_reading: Reading = "scale"
+    test_pairs_per_user: int = Field(default=20, ge=0)
+    test_pairs: Literal["all", "unseen", "withheld"] = "all"
+    seed: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
     def _items_are_enough(self) -> Self:
         if self.test_pairs_per_user > self.n_items:
             raise ValueError(f"test_pairs_per_user at most n_items = {self.n_items}")
         return self
-
-
-class Simulation(SimulationSettings):
-    """Settings and seed: they determine every value that is drawn."""
-
-    seed: int = Field(default=0, ge=0)
 
     @property
     def gamma_scale(self) -> float:

@@ -140,19 +140,17 @@ _POINTS = (0.0, 0.3, 0.6, 1.0), (0.0, 1.0, 3.0, 5.0)
 # From the dense reading to the sparse one, which is a rate of 3.3.
 _SPREADS = (0.3, 0.6, 1.0, 1.7, 3.3)
 _PLAIN = Budget(4, plain=True)
-_quick = partial(OfSimulation, size=120, runs=1)
+_QUICK = Budget(2, 5, 20)
+_quick = partial(OfSimulation, size=120, n_factors=10, runs=1, budget=_QUICK)
+_quick_sweeps = partial(_quick, preference=(0.0, 0.6, 1.0), outcome=(0.0, 3.0))
 
 PROFILES = {
     "quick": Profile(
         data={"coat": OfData(1, Budget(draws=4, most_rank=20), placebos=True)},
         simulations={
-            "dense": _quick(
-                "rate", n_factors=10, budget=Budget(2, 5, 20), preference=(0.0, 0.6, 1.0), outcome=(0.0, 3.0)
-            ),
-            "sparse": _quick(
-                "scale", n_factors=10, budget=Budget(2, 5, 20), preference=(0.0, 0.6, 1.0), outcome=(0.0, 3.0)
-            ),
-            "between": _quick("rate", n_factors=10, budget=Budget(2, 5, 20), spreads=(0.6, 1.7)),
+            "dense": _quick_sweeps("rate"),
+            "sparse": _quick_sweeps("scale"),
+            "between": _quick("rate", spreads=(0.6, 1.7)),
             "plain-5": _quick("rate", n_factors=5, budget=Budget(4, max_iter=20, plain=True), spreads=(1.0,)),
         },
         cut=(

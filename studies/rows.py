@@ -84,11 +84,7 @@ class Row:
 
 
 def paper_row(
-    outcome: str,
-    adjustment: str,
-    confounder: Confounder = "fitted",
-    weight: str | None = None,
-    intercept: bool = True,
+    outcome: str, adjustment: str, confounder: Confounder = "fitted", weight: str | None = None, intercept: bool = True
 ) -> Row:
     """Make a row of the paper's models: weighted-none, poisson-deconfounded-global-popularity, ...
 

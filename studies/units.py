@@ -6,13 +6,13 @@ A unit is one data set and seed, such as ``coat-seed-0`` or ``dense-outcome-3.0-
 import hashlib
 import json
 import shutil
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_LZMA, ZipFile
 
+import click
 import structlog
 from pyspark.sql import SparkSession
 
@@ -82,10 +82,32 @@ def run_units(spark: SparkSession, units: Sequence[Unit], archive: Archive) -> N
         archive.write(unit, unit.run(spark))
 
 
+def select(units: Sequence[Unit], only: Sequence[str]) -> list[Unit]:
+    """Return the units whose names begin like one of ``only``; all without it."""
+    for start in only:
+        if not any(unit.name.startswith(start) for unit in units):
+            studies = ", ".join(sorted({unit.study for unit in units}))
+            raise click.BadParameter(f"found {start!r}, expected beginnings of {studies}", param_hint="--only")
+    return [unit for unit in units if not only or unit.name.startswith(tuple(only))]
+
+
+def options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a command that runs studies."""
+    folder = click.Path(exists=True, file_okay=False, path_type=Path)
+    for option in (
+        click.option("--data", required=True, type=folder, help="Folder of the data sets."),
+        click.option("--output", required=True, type=click.Path(path_type=Path), help="Folder of the page."),
+        click.option("--work", type=click.Path(path_type=Path), help="Archive of the units."),
+        click.option("--only", multiple=True, help="Beginning of the names of the studies to run; all without it."),
+    ):
+        command = option(command)
+    return command
+
+
 def by_study(units: Sequence[Unit], cells: dict[str, Cell]) -> dict[str, list[Cell]]:
     """Collect the results by study, in the order of the units."""
-    studies: dict[str, list[Cell]] = defaultdict(list)
+    studies: dict[str, list[Cell]] = {}
     for unit in units:
         if unit.name in cells:
-            studies[unit.study].append(cells[unit.name])
-    return dict(studies)
+            studies.setdefault(unit.study, []).append(cells[unit.name])
+    return studies

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import dcrec_spark
-from tests.plain_session import run_plain
+from tests.spark.standalone import run_plain
 
 pytestmark = pytest.mark.documentation
 

@@ -112,10 +112,6 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
     def check(self, config: ConfigT) -> None:
         """Refuse settings that need no session to be refused. Raises ConfigError: names the setting."""
 
-    def record_directory(self, config: ConfigT) -> str | None:
-        """Return where to write the record of a run that fails. None: below the output."""
-        return None
-
     @abstractmethod
     def extract(self, context: Context[ConfigT]) -> InputsT:
         """Open what the job reads, and check that its parts go together. Rows are read later."""

@@ -72,15 +72,15 @@ def _show_plan(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -
 
 
 def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Finished[ResultT] | None:
-    place = job.record_directory(context.config) or context.output
     directories = {"output.path": context.output, **scratch_places(context.spark)}
-    record_failure = context.run.record_failure(context.spark, place)
+    record_failure = context.run.record_failure(context.spark, context.output)
     metrics = write_metrics(context.run, context.config.run.metrics_file)
     with _explain_stop(context), metrics, record_failure, explain_full_disk(directories):
         try:
             outputs = job.transform(context, job.extract(context))
         except NothingNew as reason:
-            record_aside(place, context.run.run_id, context.run.success_record(), context.spark, folder=SKIPPED)
+            skipped = context.run.success_record()
+            record_aside(context.output, context.run.run_id, skipped, context.spark, folder=SKIPPED)
             context.reporter.show(Text(f"run {context.run.run_id} skipped: {reason}", style="bold green"))
             return None
         with context.reporter.step(job.last_step):

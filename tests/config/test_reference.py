@@ -1,6 +1,5 @@
 """The generated reference: conf/base.yaml and the settings page; the other files in conf/."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -18,49 +17,30 @@ def test_base_yaml_is_what_the_settings_generate() -> None:
     assert (CONF / "base.yaml").read_text(encoding="utf-8") == base_yaml()
 
 
-def test_base_yaml_has_every_setting_with_its_default() -> None:
-    written = read_yaml(base_yaml())
-    before, config, after = datetime.now(UTC).date(), AllSettings(), datetime.now(UTC).date()
-    defaults = config.model_dump(mode="json")
+def test_base_yaml_has_every_setting_with_its_default_and_its_meaning() -> None:
+    assert [line for line in base_yaml().splitlines() if line and ("#" not in line or len(line) > 120)] == []
+    written, defaults = read_yaml(base_yaml()), AllSettings().model_dump(mode="json")
     assert written["run"].pop("run_date") is None
-    assert before.isoformat() <= defaults["run"].pop("run_date") <= after.isoformat()
+    defaults["run"].pop("run_date")
     assert written == defaults
-
-
-def test_base_yaml_fits_an_editor_and_explains_every_setting() -> None:
-    lines = base_yaml().splitlines()
-    assert max(map(len, lines)) <= 120
-    assert [line for line in lines if line and "#" not in line] == []
-
-
-def test_every_setting_has_a_meaning_in_words() -> None:
     for section, field in AllSettings.model_fields.items():
-        kind = field.annotation
-        assert kind is not None
-        for setting, _, _, meaning in documented(kind, f"{section}."):
+        assert field.annotation is not None
+        for setting, _, _, meaning in documented(field.annotation, f"{section}."):
             assert len(meaning) > 8, f"{section}.{setting}"
             assert "None" not in meaning, f"{section}.{setting}"
 
 
-def test_the_page_has_a_row_for_every_setting() -> None:
+def test_the_page_has_a_row_for_every_setting_with_type_range_and_default() -> None:
     page = markdown()
     rows = [line for line in page.splitlines() if line.startswith("| `")]
     assert len(rows) == len(known_settings())
     assert all(len(row.replace("\\|", "").split("|")) == 6 for row in rows)
-
-
-def test_the_page_shows_type_range_and_default() -> None:
-    page = markdown()
     for row in (
         "| `rank` | whole number from 1 to 4096 | `5` |",
         "| `outcome` | weighted \\| probabilistic \\| poisson |",
         "| `validation_share` | number > 0 and < 1 | `0.2` |",
-        "| `columns.user` | text | `user` | User ids. |",
         "| `conf` | names with values | `{}` |",
-        "| `run_date` | date | `null` |",
-        "| `warm_start` | text \\| null | `null` | Saved model to start from",
         "null: all users. They are in the column input.columns.user. (only recommend) |",
-        "| `extra` | list: intervals \\| overlap \\| fallback",
     ):
         assert row in page
 
@@ -78,11 +58,3 @@ def test_every_file_in_conf_loads_for_every_job(name: str, monkeypatch: pytest.M
         monkeypatch.setenv(variable, value)
     for kind in JOB_CONFIGS:
         assert load_config(kind, CONF / name).job == kind.job
-
-
-@pytest.mark.parametrize("name", ["demo.yaml", "cluster.yaml", "tune.yaml"])
-def test_other_files_hold_only_what_differs(name: str) -> None:
-    defaults = AllSettings().model_dump(mode="json")
-    for section, settings in read_yaml((CONF / name).read_text(encoding="utf-8")).items():
-        for setting, value in settings.items():
-            assert defaults[section][setting] != value, f"{section}.{setting}"

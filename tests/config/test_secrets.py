@@ -1,4 +1,4 @@
-"""Passwords in names and texts."""
+"""Passwords in names and texts, and what of a configuration is recorded and hashed."""
 
 import json
 import string
@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dcrec_spark.config.jobs import AllSettings, RetrainConfig
-from dcrec_spark.config.load import load_config
+from dcrec_spark.config.load import config_hash, load_config, resolved
 from dcrec_spark.config.secrets import (
     forget_secrets,
     is_secret_name,
@@ -48,44 +48,27 @@ def test_masking_leaves_nothing_of_a_password(letters: str, signs: str, others: 
     assert halves_left(mask_secrets(f"{name}={named} user=b")) == []
 
 
-@given(
-    st.sampled_from(["hun", "8020"]),
-    SIGNS,
-    st.sampled_from(["ftp://bob:%s@host/x.csv", "jdbc:oracle:thin:bob/%s@host:1521", "jdbc:x://bob:%s@h/db?user=a@b"]),
-)
-def test_a_password_in_the_address_of_a_setting_is_known(half: str, signs: str, address: str) -> None:
-    """Even one that begins like a port: the setting is taken apart from its beginning to its end."""
+ADDRESSES = ["ftp://bob:%s@host/x.csv", "jdbc:oracle:thin:bob/%s@host:1521", "jdbc:x://bob:%s@h/db?user=a@b"]
+OPTIONS = ["jdbc:x://h/db?password=%s&ssl=true", "-Dx.trustStorePassword=%s -Dx=1", "password: %s"]
+
+
+@given(SIGNS, st.sampled_from([*(("8020", of) for of in ADDRESSES), *(("hun", of) for of in (*ADDRESSES, *OPTIONS))]))
+def test_a_password_in_an_address_or_option_of_a_setting_is_known(signs: str, where: tuple[str, str]) -> None:
+    """As recorded, and where a server repeats it; even in an address, where it may begin like a port."""
     assume("=" not in signs)  # host:8020/?a=b, a port with options
+    half, setting = where
     password = f"{half}{signs}ter2"
-    assert_known(password, address % password)
-
-
-@given(
-    SIGNS, st.sampled_from(["jdbc:x://h/db?password=%s&ssl=true", "-Dx.trustStorePassword=%s -Dx=1", "password: %s"])
-)
-def test_a_password_in_an_option_of_a_setting_is_known(signs: str, setting: str) -> None:
-    assume("=" not in signs)
-    password = f"hun{signs}ter2"
-    assert_known(password, setting % password)
-
-
-def assert_known(password: str, setting: str) -> None:
-    """Masked in the setting as it is recorded, and where a server repeats it among other words."""
     forget_secrets()
-    remember_secrets(secrets_in(setting))
-    assert halves_left(mask_secrets(setting)) == []
+    remember_secrets(secrets_in(setting % password))
+    assert halves_left(mask_secrets(setting % password)) == []
     for spelled in (password, quote(password), json.dumps(password)):
         assert halves_left(mask_values(f"the server said {spelled} is wrong")) == []
 
 
 def test_a_configuration_that_ends_up_in_a_log_shows_no_secret() -> None:
     """Neither printed nor in a traceback; what it was read for has it."""
-    overrides = [
-        "input.options.password=hunter1",
-        "input.options.url=jdbc:postgresql://me:hunter2@host/db",
-        "input.path=https://host/x?sas_token=hunter3",
-    ]
-    config = load_config(RetrainConfig, None, overrides)
+    url = "input.options.url=jdbc:postgresql://me:hunter2@host/db"
+    config = load_config(RetrainConfig, None, ["input.options.password=hunter1", url])
     assert config.input.options["password"] == "hunter1"
     for shown in (repr(config), str(config), f"{config.input}"):
         assert "hunter" not in shown
@@ -135,38 +118,33 @@ def test_ordinary_messages_stay_as_they_are(text: str) -> None:
     assert mask_secrets(text) == text
 
 
+ENVIRONMENT = {
+    "SECRET_IN_ENV": "p@ss/wörd 'x'", "RANK": "20000", "DAY": "2026-11-22", "PGPASSWORD": "correct horse",
+    "NO_BYPASS": "true", "PWD": "/srv/nights", "OLDPWD": "/srv/mornings", "PIN": "48151623",
+    "ADDRESS": "ftp://bob:w0lf%2Bcub@host/x",
+}  # fmt: skip
+OF_ENVIRONMENT = (
+    *("input.options.custom=${env:SECRET_IN_ENV}", "outcome.max_iter=${env:RANK}", "output.path=/out/${env:DAY}"),
+    *("input.options.dbtoken=${env:PIN}", "input.options.password=tiger", "input.options.apikey=2718281828"),
+    *("input.options.url=jdbc:x://me:lion@h", "input.path=${env:ADDRESS}"),
+)
+
+
 def test_what_came_from_the_environment_is_masked_wherever_it_turns_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SECRET_IN_ENV", "p@ss/wörd 'x'")
-    monkeypatch.setenv("RANK", "20000")
-    monkeypatch.setenv("DAY", "2026-11-22")
-    monkeypatch.setenv("PGPASSWORD", "correct horse")
-    monkeypatch.setenv("NO_BYPASS", "true")
-    monkeypatch.setenv("PWD", "/srv/nights")
-    monkeypatch.setenv("OLDPWD", "/srv/mornings")
-    monkeypatch.setenv("PIN", "48151623")
-    monkeypatch.setenv("ADDRESS", "ftp://bob:w0lf%2Bcub@host/x")
-    load_config(
-        AllSettings,
-        None,
-        [
-            "input.options.custom=${env:SECRET_IN_ENV}",
-            "outcome.max_iter=${env:RANK}",
-            "output.path=/out/${env:DAY}",
-            "input.options.dbtoken=${env:PIN}",
-            "input.options.password=tiger",
-            "input.options.apikey=2718281828",
-            "input.options.url=jdbc:x://me:lion@h",
-            "input.path=${env:ADDRESS}",
-        ],
-    )
-    secret = "p@ss/wörd 'x'"
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    load_config(AllSettings, None, OF_ENVIRONMENT)
+    secret = ENVIRONMENT["SECRET_IN_ENV"]
     for spelled in (secret, quote(secret), json.dumps(secret), repr(secret)):
         assert "rd" not in mask_values(f"the server said {spelled}.")
-    assert mask_values("tiger and lion, tigers and 20000") == "*** and ***, tigers and 20000"
-    assert mask_values("on 2026-11-22 by 48151623") == "on 2026-11-22 by ***"
-    assert mask_values('FATAL: "correct horse" is wrong: true') == 'FATAL: "***" is wrong: true'
-    assert mask_values("neither w0lf+cub nor 2718281828") == "neither *** nor ***"
-    assert mask_values("/srv/nights/run.json, /srv/mornings") == "/srv/nights/run.json, /srv/mornings"
+    for text, masked in {
+        "tiger and lion, tigers and 20000": "*** and ***, tigers and 20000",
+        "on 2026-11-22 by 48151623": "on 2026-11-22 by ***",
+        'FATAL: "correct horse" is wrong: true': 'FATAL: "***" is wrong: true',
+        "neither w0lf+cub nor 2718281828": "neither *** nor ***",
+        "/srv/nights/run.json, /srv/mornings": "/srv/nights/run.json, /srv/mornings",
+    }.items():
+        assert mask_values(text) == masked
     assert masked_all({"a": ["tiger", 1, None, {"b": "(lion)"}]}) == {"a": ["***", 1, None, {"b": "(***)"}]}
     forget_secrets()
     assert mask_values("tiger") == "tiger"
@@ -195,3 +173,54 @@ def test_an_error_on_the_command_line_does_not_show_its_secrets(override: str) -
     with pytest.raises(ConfigError) as caught:
         load_config(AllSettings, None, [override])
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_secrets_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_IN_ENV", "hunter1")
+    config = load_config(
+        AllSettings,
+        None,
+        [
+            "input.options.custom=${env:SECRET_IN_ENV}",
+            "input.options.password=hunter2",
+            "input.options.url=jdbc:postgresql://me:hunter3@h/db?user=a&password=hunter4&ssl=true",
+            "spark.conf.spark.hadoop.fs.s3a.secret.key=hunter5",
+            "spark.conf.spark.driver.extraJavaOptions=-Djavax.net.ssl.trustStorePassword=hunter6 -Dx=1",
+            "input.path=https://h/x?sas_token=hunter7",
+            "warehouses.other.redis={url: 'redis://:hunter8@h', password: hunter9}",
+        ],
+    )
+    assert config.input.options["custom"] == "hunter1"
+    recorded = resolved(config)
+    assert "hunter" not in json.dumps(recorded)
+    assert recorded["input"]["options"]["custom"] == "${env:SECRET_IN_ENV}"
+    assert recorded["input"]["options"]["url"] == "jdbc:postgresql://me:***@h/db?user=a&password=***&ssl=true"
+    assert recorded["warehouses"]["other"] == {"redis": {"url": "redis://:***@h", "password": "***"}}
+    assert recorded["spark"]["conf"]["spark.driver.extraJavaOptions"].endswith("=*** -Dx=1")
+
+
+BLIND = (
+    *("run.name=other", "run.run_date=2020-01-01", "spark.master=local[7]", "input.path=/x", "engine.num_blocks=7"),
+    *("input.options.password=hunter2", "input.options.url=jdbc:x", "model.path=/x", "recommend.users=/x"),
+    *("evaluation.test_path=/x", "warehouses.hive=x", "audit.max_churn=0.5", "output.path=/x"),
+)
+DECIDING = (
+    *("run.seed=1", "input.format=csv", "input.columns.user=u", "input.options.quote=x", "validation.scale_max=5"),
+    *("exposure.rank=11", "engine.precision=float32", "recommend.top_n=11"),
+)
+
+
+def test_the_hash_is_of_the_settings_that_can_change_the_result() -> None:
+    default = config_hash(load_config(AllSettings))
+    same = {override: config_hash(load_config(AllSettings, None, [override])) for override in (*BLIND, *DECIDING)}
+    assert [override for override, found in same.items() if found == default] == list(BLIND)
+
+
+def test_hash_ignores_how_a_value_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "20")
+    written = ["20", "'20'", "20.0", "${env:RANK}"]
+    hashes = {config_hash(load_config(AllSettings, None, [f"exposure.rank={text}"])) for text in written}
+    file = tmp_path / "mine.yaml"
+    file.write_text("exposure: {rank: 20}\n", encoding="utf-8")
+    assert hashes == {config_hash(load_config(AllSettings, file))}
+    assert len(hashes.pop()) == 64

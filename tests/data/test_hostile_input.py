@@ -4,7 +4,8 @@ Spark reads many hostile rows at once: each example is a file, not a row.
 """
 
 import gzip
-from collections.abc import Callable
+import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,76 +103,59 @@ LATIN = "user,item,rating\nAndré,i1,3\nAndrè,i1,4\nAndrê,i2,5\n"
 
 
 def test_bytes_that_are_no_text_are_rejected_and_do_not_become_one_user(spark: SparkSession, tmp_path: Path) -> None:
-    found = read(spark, tmp_path / "latin.csv", LATIN.encode("latin-1") + GOOD)
-    assert found.reasons == {"undecodable_user": 3}
-    assert users(found) == ["ann", "bob"]
-
-
-def test_utf_16_is_recognised_and_the_setting_named(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"as text in UTF-16 has: set input\.options\.encoding=utf-16"):
-        read(spark, tmp_path / "wide.csv", LATIN.encode("utf-16"))
-
-
-def test_strings_of_parquet_that_are_no_text_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
-    names = pa.array([b"Andr\xe9", b"Andr\xe8", b"ann", b"bob"]).cast(pa.string(), safe=False)
-    table = {"user": names, "item": ["i1", "i1", "i2", "i3"], "rating": [1.0, 2.0, 3.0, 4.0]}
+    """Neither lines of a file nor strings of Parquet, which promises text and does not check it."""
+    names = pa.array([b"Andr\xe9", b"Andr\xe8", b"Andr\xea", b"ann", b"bob"]).cast(pa.string(), safe=False)
+    table = {"user": names, "item": ["i1", "i1", "i2", "i2", "i3"], "rating": [1.0, 2.0, 3.0, 4.0, 5.0]}
     pq.write_table(pa.table(table), tmp_path / "ratings.parquet")
-    source = InputConfig(path=str(tmp_path / "ratings.parquet"))
-    found = validate(read_ratings(spark, source), LENIENT)
-    assert found.reasons == {"undecodable_user": 2}
-    assert users(found) == ["ann", "bob"]
+    strings = validate(read_ratings(spark, InputConfig(path=str(tmp_path / "ratings.parquet"))), LENIENT)
+    for found in (strings, read(spark, tmp_path / "latin.csv", LATIN.encode("latin-1") + GOOD)):
+        assert found.reasons == {"undecodable_user": 3}
+        assert users(found) == ["ann", "bob"]
 
 
-# ---- files that break
-
-
-def test_a_line_of_more_columns_than_can_be_read_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"more than 20,480 columns; check input\.options\.sep"):
-        read(spark, tmp_path / "wide.csv", b"user,item,rating\n" + GOOD + b"a" + b",b" * 30_000)
-
-
-def test_a_header_with_columns_without_names_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="a column without a name"):
-        read(spark, tmp_path / "spread.csv", b"user,item,rating,,\nann,i1,3,,\nbob,i2,4,,\n")
-
-
-def good_parquet(path: Path, user: str = "u") -> bytes:
-    names = [f"{user}{number}" for number in range(100)]
-    pq.write_table(pa.table({"user": names, "item": names[::-1], "rating": [3.0] * 100}), path)
-    return path.read_bytes()
-
-
-def damaged_pages(path: Path) -> None:
-    whole = good_parquet(path)
-    path.write_bytes(whole[:4] + bytes(200) + whole[204:])
-
-
-def cut_off(path: Path) -> None:
-    path.write_bytes(good_parquet(path)[:-100])
-
-
-def of_other_types(path: Path) -> None:
-    pq.write_table(pa.table({"user": [1, 2], "item": ["a", "b"], "rating": [3.0, 4.0]}), path)
-
-
-@pytest.mark.parametrize("damage", [damaged_pages, cut_off, of_other_types], ids=lambda damage: damage.__name__)
-def test_a_broken_file_among_good_ones_is_named(
-    spark: SparkSession, tmp_path: Path, damage: Callable[[Path], None]
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (LATIN.encode("utf-16"), r"as text in UTF-16 has: set input\.options\.encoding=utf-16"),
+        (b"user,item,rating\n" + GOOD + b"a" + b",b" * 30_000, r"more than 20,480 columns; check input\.options\.sep"),
+        (b"user,item,rating,,\nann,i1,3,,\nbob,i2,4,,\n", "a column without a name"),
+    ],
+    ids=["another encoding", "too many columns", "columns without names"],
+)
+def test_a_file_that_is_no_table_of_ratings_is_refused(
+    content: bytes, words: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    for number in range(3):
-        good_parquet(tmp_path / f"{number}.parquet", f"u{number}")
-    damage(tmp_path / "1.parquet")
-    with pytest.raises(DataError, match=r"take it out of input\.path; .*/1\.parquet") as caught:
-        validate(read_ratings(spark, InputConfig(path=str(tmp_path))), LENIENT)
+    with pytest.raises(DataError, match=words):
+        read(spark, tmp_path / "ratings.csv", content)
+
+
+def parquet(user: Sequence[object]) -> bytes:
+    buffer = io.BytesIO()
+    items = [f"i{number}" for number in range(len(user))]
+    pq.write_table(pa.table({"user": user, "item": items, "rating": [3.0] * len(user)}), buffer)
+    return buffer.getvalue()
+
+
+WHOLE = parquet([f"u{number}" for number in range(100)])
+LINES = "".join(f"u{number * number},i{number * 7919 % 1000},3\n" for number in range(2000)).encode()
+BROKEN_FILES = {
+    "damaged pages.parquet": WHOLE[:4] + bytes(200) + WHOLE[204:],
+    "cut off.parquet": WHOLE[:-100],
+    "of other types.parquet": parquet([1, 2]),
+    "cut off.csv.gz": gzip.compress(b"user,item,rating\n" + LINES)[:-2000],
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_FILES)
+def test_a_broken_file_among_good_ones_is_named(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    kind = name.split(".")[1]
+    for number in range(2):
+        good = WHOLE if kind == "parquet" else b"user,item,rating\n" + GOOD
+        (tmp_path / f"{number}.{kind}").write_bytes(good)
+    (tmp_path / name).write_bytes(BROKEN_FILES[name])
+    with pytest.raises(DataError, match=rf"take it out of input\.path; .*/{name.replace(' ', '(%20| )')}") as caught:
+        validate(read_ratings(spark, InputConfig(format=kind, path=str(tmp_path))), LENIENT)
     assert "\n" not in str(caught.value)
-
-
-def test_a_compressed_file_that_is_cut_off_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "good.csv").write_bytes(b"user,item,rating\n" + GOOD)
-    lines = "".join(f"u{number * number},i{number * 7919 % 1000},3\n" for number in range(2000))
-    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"user,item,rating\n" + lines.encode())[:-2000])
-    with pytest.raises(DataError, match=r"take it out of input\.path; .*/cut\.csv\.gz"):
-        validate(read_ratings(spark, InputConfig(format="csv", path=str(tmp_path))), LENIENT)
 
 
 def test_no_other_failure_is_taken_for_a_broken_file() -> None:

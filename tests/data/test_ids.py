@@ -96,18 +96,12 @@ def test_what_is_no_id_is_refused(spark: SparkSession) -> None:
 
 
 def test_encode_replaces_ids_by_indices_and_keeps_the_rest(spark: SparkSession) -> None:
-    ratings = frame_of(
-        spark,
-        [("b", 20, 4.0, 7), ("a", 10, 3.0, 8), ("b", 3, 5.0, 9)],
-        "user_id string, item_id long, rating double, `a.b` long",
-    )
+    rows = [("b", 20, 4.0, 7), ("a", 10, 3.0, 8), ("b", 3, 5.0, 9)]
+    ratings = frame_of(spark, rows, "user_id string, item_id long, rating double, `a.b` long")
     users, items = index_ids(ratings, "user_id"), index_ids(ratings, "item_id")
     encoded = encode(ratings, users, items)
-    expected = frame_of(
-        spark,
-        [(0, 1, 3.0, 8), (1, 0, 5.0, 9), (1, 2, 4.0, 7)],
-        "user_idx long, item_idx long, rating double, `a.b` long",
-    )
+    rows = [(0, 1, 3.0, 8), (1, 0, 5.0, 9), (1, 2, 4.0, 7)]
+    expected = frame_of(spark, rows, "user_idx long, item_idx long, rating double, `a.b` long")
     # chispa orders rows by name, and would take the dot for a field of a struct.
     plain = ("user_idx", "item_idx", "rating", "a_b")
     assert encoded.columns[-1] == "a.b"

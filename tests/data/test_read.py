@@ -1,16 +1,20 @@
-"""Every input format arrives in one layout, and what cannot be opened is said plainly."""
+"""Every input format arrives in one layout, titles too, and what cannot be opened is said plainly."""
 
 import gzip
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType
 
 from dcrec_spark.config.sections import ColumnNames, InputConfig, ValidationConfig
+from dcrec_spark.data.listed import read_titles, read_titles_file
 from dcrec_spark.data.read import read_ratings
-from dcrec_spark.data.validation.validate import Validated, validate
+from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.errors import ConfigError, DataError
 from tests.frames import frame_of
 
@@ -21,13 +25,6 @@ def read(spark: SparkSession, **settings: Any) -> DataFrame:
 
 def rows(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(map(tuple, frame.select(*columns).collect()), key=repr)
-
-
-def by_rating(validated: Validated) -> list[int]:
-    return [row["count"] for row in validated.ratings.groupBy("rating").count().orderBy("rating").collect()]
-
-
-# ---- the research data sets
 
 
 def test_coat_pairs_match_the_matrix(spark: SparkSession, data_folder: Path) -> None:
@@ -43,19 +40,14 @@ def test_coat_pairs_match_the_matrix(spark: SparkSession, data_folder: Path) -> 
     assert {tuple(row) for row in found} == expected
 
 
-def test_movielens_100k(spark: SparkSession, data_folder: Path) -> None:
-    raw = read(spark, format="movielens", path=str(data_folder / "ml-100k"))
-    validated = validate(raw, ValidationConfig(scale_min=1, scale_max=5))
-    assert validated.counts["ratings"] == validated.counts["rows_in"] == 100_000
-    assert by_rating(validated) == [6110, 11370, 27145, 34174, 21201]
-    found = validated.ratings.agg(
-        F.count_distinct("user_id"), F.count_distinct("item_id"), F.min("timestamp"), F.max("timestamp")
-    ).first()
-    assert found is not None
-    assert tuple(found) == (943, 1682, 874724710, 893286638)
-    assert validated.ratings.schema.simpleString() == (
-        "struct<user_id:bigint,item_id:bigint,rating:double,timestamp:bigint>"
-    )
+def test_movielens_100k(spark: SparkSession, data_folder: Path, tmp_path: Path) -> None:
+    lines = (data_folder / "ml-100k" / "u.data").read_text(encoding="ascii").splitlines()[:3000]
+    (tmp_path / "u.data").write_text("\n".join(lines), encoding="ascii")
+    expected = sorted(tuple(map(int, line.split())) for line in lines)
+    validated = validate(read(spark, format="movielens", path=str(tmp_path)), ValidationConfig(scale_min=1))
+    schema = "struct<user_id:bigint,item_id:bigint,rating:double,timestamp:bigint>"
+    assert validated.ratings.schema.simpleString() == schema
+    assert sorted(map(tuple, validated.ratings.collect())) == expected
     validated.unpersist()
 
 
@@ -95,22 +87,12 @@ def test_coat_line_of_another_width_is_malformed(spark: SparkSession, tmp_path: 
     ]
 
 
-# ---- csv
-
-
 def test_csv_without_header_and_with_other_columns(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "r.csv"
     file.write_text("x;1;2;3\ny;4;5;6\n")
     columns = ColumnNames(user="_c1", item="_c0", rating="_c3")
     raw = read(spark, format="csv", path=str(file), options={"header": "false", "sep": ";"}, columns=columns)
     assert rows(raw, "user_id", "item_id", "rating") == [("1", "x", "3"), ("4", "y", "6")]
-
-
-def test_csv_rows_that_are_too_short_or_too_long_are_malformed(spark: SparkSession, tmp_path: Path) -> None:
-    file = tmp_path / "r.csv"
-    file.write_text("user,item,rating,more\na,b,3,m\na,c\na,d,3,m,n\n")
-    raw = read(spark, format="csv", path=str(file))
-    assert rows(raw, "item_id", "read_problems") == [("b", []), ("c", ["malformed_row"]), ("d", ["malformed_row"])]
 
 
 def test_csv_files_with_columns_in_another_order_are_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -122,17 +104,19 @@ def test_csv_files_with_columns_in_another_order_are_refused(spark: SparkSession
 
 def test_ids_as_numbers_on_request(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "r.csv"
-    file.write_text('user,item,rating\n10,1,3\nu1,2,3\n" ",3,3\n1.5,4,3\n')
+    file.write_text('user,item,rating\n10,1,3\nu1,2,3\n" ",3,3\n1.5,4,3\n5,6\n7,8,3,9\n')
     raw = read(spark, format="csv", path=str(file), id_type="long")
     assert rows(raw, "item_id", "user_id", "read_problems") == [
         (1, 10, []),
         (2, None, ["unparsable_user"]),
         (3, None, ["empty_user"]),
         (4, None, ["unparsable_user"]),
+        (6, 5, ["malformed_row"]),
+        (8, 7, ["malformed_row"]),
     ]
-
-
-# ---- typed sources
+    spark.sql("SELECT CAST(12 AS DECIMAL(38,0)) AS user, 2 AS item, 3 AS rating").createOrReplaceTempView("decimals")
+    for kind, row in (("long", (12, 2)), ("string", ("12", "2"))):
+        assert rows(read(spark, format="table", table="decimals", id_type=kind), "user_id", "item_id") == [row]
 
 
 def test_parquet_keeps_types_and_strange_column_names(spark: SparkSession, tmp_path: Path) -> None:
@@ -152,22 +136,6 @@ def test_table_with_count_and_timestamp(spark: SparkSession) -> None:
     assert raw.columns == ["user_id", "item_id", "rating", "count", "timestamp", "raw", "read_problems"]
 
 
-# ---- refusals
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"format": "parquet"}, "input.path: found null"),
-        ({"format": "table"}, "input.table: found null"),
-        ({"format": "jdbc", "table": "t"}, "input.options.url"),
-    ],
-)
-def test_settings_that_do_not_say_where_the_input_is(spark: SparkSession, settings: Any, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
-        read(spark, **settings)
-
-
 @pytest.mark.parametrize("kind", ["parquet", "csv", "yahoo-r3", "coat", "movielens"])
 def test_nothing_there(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     with pytest.raises(DataError, match=r"absent.*(nothing is there|found neither)"):
@@ -175,6 +143,8 @@ def test_nothing_there(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     if kind in ("parquet", "csv"):
         with pytest.raises(DataError, match="no data files are there"):
             read(spark, format=kind, path=str(tmp_path))
+    with pytest.raises(ConfigError, match=r"input\.path: found null"):
+        read(spark, format=kind)
 
 
 def test_a_file_of_another_kind(spark: SparkSession, tmp_path: Path) -> None:
@@ -187,6 +157,8 @@ def test_a_file_of_another_kind(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("table", ["no_such_table", "no.such.catalog.table", "x; DROP TABLE y"])
 def test_no_such_table(spark: SparkSession, table: str) -> None:
+    with pytest.raises(ConfigError, match=r"input\.table: found null"):
+        read(spark, format="table")
     with pytest.raises(DataError, match=r"input table .* input\.table"):
         read(spark, format="table", table=table)
 
@@ -197,6 +169,8 @@ def test_jdbc_error_does_not_show_the_password(spark: SparkSession) -> None:
         read(spark, format="jdbc", table="t", options=options)
     assert "hunter" not in str(caught.value)
     assert caught.value.__cause__ is None
+    with pytest.raises(ConfigError, match=r"input\.options\.url"):
+        read(spark, format="jdbc", table="t")
 
 
 def test_a_missing_column_is_named_with_the_setting_and_the_likely_one(spark: SparkSession, tmp_path: Path) -> None:
@@ -225,7 +199,40 @@ def test_a_column_of_an_impossible_type(spark: SparkSession, columns: str, words
         read(spark, format="table", table="wrong_types")
 
 
-def test_decimal_ids_on_request(spark: SparkSession) -> None:
-    spark.sql("SELECT CAST(12 AS DECIMAL(38,0)) AS user, 2 AS item, 3 AS rating").createOrReplaceTempView("decimals")
-    assert rows(read(spark, format="table", table="decimals", id_type="long"), "user_id") == [(12,)]
-    assert rows(read(spark, format="table", table="decimals", id_type="string"), "user_id", "item_id") == [("12", "2")]
+CAFE = "Café, Le (1995)"
+
+
+def assert_titles(frame: DataFrame, expected: dict[object, str]) -> None:
+    """``frame`` has each item once, with the title expected."""
+    kind = "string" if isinstance(next(iter(expected)), str) else "long"
+    titles = frame_of(frame.sparkSession, list(expected.items()), f"item_id {kind}, title string")
+    assert_df_equality(frame, titles, ignore_row_order=True, ignore_nullable=True)
+
+
+@pytest.mark.parametrize(("name", "separator"), [("u.item", "|"), ("movies.dat", "::")])
+def test_movielens(spark: SparkSession, tmp_path: Path, name: str, separator: str) -> None:
+    lines = [["7", CAFE, "x"], ["8", 'Say "Ah"', "y"]]
+    (tmp_path / name).write_text("\n".join(separator.join(line) for line in lines), encoding="latin-1")
+    expected: dict[object, str] = {7: CAFE, 8: 'Say "Ah"'}
+    path = str(tmp_path / name)
+    assert_titles(read_titles_file(spark, path, LongType()), expected)
+    assert_titles(read_titles_file(spark, path, StringType()), {str(item): title for item, title in expected.items()})
+    of_ratings = read_titles(spark, tmp_path / "ratings")
+    assert of_ratings is not None
+    assert_titles(of_ratings, expected)
+
+
+def test_tables(spark: SparkSession, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"movieId": ["7", "x", "7"], "title": [CAFE, "of no number", "The second name"]})
+    frame.to_csv(tmp_path / "movies.csv", index=False)
+    frame.to_parquet(tmp_path / "movies.parquet")
+    for name in ("movies.csv", "movies.parquet"):
+        assert_titles(read_titles_file(spark, str(tmp_path / name), LongType()), {7: CAFE})
+    by_text = read_titles_file(spark, str(tmp_path / "movies.csv"), StringType())
+    assert_titles(by_text, {"7": CAFE, "x": "of no number"})
+
+
+def test_a_table_without_titles_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "movies.csv").write_text("item,name\n1,x\n")
+    with pytest.raises(DataError, match="found columns 'item', 'name'; expected 'title' and one of 'item', 'item_id'"):
+        read_titles_file(spark, str(tmp_path / "movies.csv"), LongType())

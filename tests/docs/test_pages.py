@@ -1,18 +1,24 @@
-"""Every code block of README and of the documentation runs, in a session that the user made himself."""
+"""Every code block of README and documentation runs, and every notebook, in a session that the user made himself."""
 
 import json
-import os
+import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from jupyter_client.manager import KernelManager
+from nbclient import NotebookClient
 from sybil import Document
 from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 
+from dcrec_spark.spark.java import ensure_java
 from tests.docs import blocks
+from tests.spark.standalone import plain_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = sorted(path for path in (ROOT / "docs").rglob("*.md") if "studies" not in path.parts)
@@ -53,27 +59,28 @@ NAMES = [str(page.relative_to(ROOT)) for page in WITH_BLOCKS]
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> dict[str, dict[str, Any]]:
-    report = tmp_path_factory.mktemp("pages") / "report.json"
-    conf = report.parent / "conf"
-    conf.mkdir()
+def environment(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> dict[str, str]:
+    """Of a process with a Spark that is a user's own."""
+    conf = tmp_path_factory.mktemp("conf")
     (conf / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))},
-        "JAVA_HOME": _run([sys.executable, "-m", "dcrec_spark.spark.java"]).stdout.strip(),
-        "PYTHONPATH": str(ROOT),
+    return {
+        **plain_environment(),
+        "JAVA_HOME": str(ensure_java().path),
         "SPARK_CONF_DIR": str(conf),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "DCREC_DATA": str(data_folder),
+        "DCREC_PROGRESS": "0",
         "CATALOG_CREDENTIAL": "client-id:secret",  # which a page's settings name
     }
-    done = _run([sys.executable, "-m", "tests.docs.blocks", str(report), *map(str, WITH_BLOCKS)], env=environment)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> dict[str, dict[str, Any]]:
+    report = tmp_path_factory.mktemp("pages") / "report.json"
+    command = [sys.executable, "-m", "tests.docs.blocks", str(report), *map(str, WITH_BLOCKS)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=3000)
     assert report.is_file(), done.stderr[-4000:]
     return {str(Path(page).relative_to(ROOT)): result for page, result in json.loads(report.read_text()).items()}
-
-
-def _run(command: list[str], env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=3000)
 
 
 @pytest.mark.documentation
@@ -95,3 +102,38 @@ def test_few_blocks_are_skipped_each_for_a_reason_that_is_listed() -> None:
     for page in PAGES:
         reasons.update(blocks.skipped(page))
     assert reasons == SKIPPED
+
+
+NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
+BOOKS = [path.stem for path in NOTEBOOKS]
+PRIVATE = re.compile(r"/(home|root|tmp|work|Users)/|\d+\.\d+\.\d+\.\d+")
+LARGEST = 60_000
+
+
+@pytest.fixture(scope="module")
+def kernel(environment: dict[str, str]) -> Iterator[KernelManager]:
+    """One kernel for all notebooks, so that they share a JVM: each goes on with the session of the one before."""
+    manager = KernelManager(kernel_name="python3", transport="ipc")  # no port is opened
+    manager.start_kernel(cwd=str(ROOT), env=environment)
+    yield manager
+    manager.shutdown_kernel(now=True)
+
+
+@pytest.mark.documentation
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=BOOKS)
+def test_a_notebook_runs(path: Path, kernel: KernelManager) -> None:
+    book = nbformat.read(path, as_version=4)
+    book.cells.insert(0, nbformat.v4.new_code_cell("%reset -f"))
+    NotebookClient(book, km=kernel, timeout=600).execute(cleanup_kc=False)
+    assert all(cell.execution_count for cell in book.cells if cell.cell_type == "code")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=BOOKS)
+def test_a_notebook_is_saved_with_small_outputs_and_names_no_place_of_a_machine(path: Path) -> None:
+    book = nbformat.read(path, as_version=4)
+    nbformat.validate(book)
+    assert path.stat().st_size < LARGEST
+    assert any(cell.get("outputs") for cell in book.cells)
+    assert PRIVATE.search(path.read_text(encoding="utf-8")) is None
+    assert not any(output.output_type == "error" for cell in book.cells for output in cell.get("outputs", ()))

@@ -22,7 +22,6 @@ from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
 from dcrec_spark.spark.session import build_session
 from tests.faults.programs import tell, told
-from tests.spark.test_cluster import estimates_of
 
 pytestmark = pytest.mark.process
 
@@ -152,6 +151,18 @@ def in_the_driver(number: int, rank: int) -> dict[str, float]:
     taken = size("VmHWM") - before
     spark.stop()
     return {"taken": taken, "allowed": allowed[-1]}
+
+
+def estimates_of(model: Any) -> dict[str, Any]:
+    """Everything that a fit estimates, as plain numbers."""
+    tables = dict(zip(("users", "items"), model.factorTables(), strict=True))
+    rows = {
+        name: [[v for c in row.asDict() if c not in ("id", "bias") for v in np.ravel(row[c]).tolist()] for row in
+               table.orderBy("id").collect()]
+        for name, table in tables.items()
+    }  # fmt: skip
+    histories = {"elbo": model.exposureModel.elboHistory, "loss": model.objectiveHistory}
+    return {**rows, **histories, "intercept": model.intercept}
 
 
 if __name__ == "__main__":

@@ -18,12 +18,7 @@ from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.publish.current import current_run_id
 
 # For a handful of ratings, of which the priors of the defaults would leave no factors.
-WEIGHTED = {
-    "outcome.outcome": "weighted",
-    "outcome.alpha": 40,
-    "outcome.reg_param": 1,
-    "outcome.fit_biases": False,
-}
+WEIGHTED = {"outcome.outcome": "weighted", "outcome.alpha": 40, "outcome.reg_param": 1, "outcome.fit_biases": False}
 # Every part of the job at work.
 SMALL = {
     **WEIGHTED,
@@ -84,6 +79,13 @@ def run_job(job: type[AnyJob], settings: Mapping[str, object], *options: str) ->
     last = lines[-1] if lines else "{}"
     error = json.loads(last) if last.startswith("{") else {"event": result.stderr}
     return Outcome(result.exit_code, error, result.stdout, result.exception)
+
+
+def publish(job: type[AnyJob], settings: Mapping[str, object]) -> Path:
+    """The directory of a run that has to end well."""
+    outcome = run_job(job, settings)
+    assert outcome.code == 0, outcome
+    return run_directory(Path(str(settings["output.path"])))
 
 
 def run_directory(output: Path) -> Path:

@@ -42,15 +42,12 @@ def test_every_fault_is_told_with_its_setting_not_the_first_alone(spark: SparkSe
     assert "none.parquet" in findings["input"].text
     assert findings["output"].state == "bad"
     assert "output.path" in findings["output"].text
+    left_open = found({})
+    assert left_open["input"] == Finding("input", "open", "neither input.path nor input.table is set")
+    assert left_open["output"].state == "open"
     with pytest.raises(ConfigError, match="input, output"):
         require_health(list(findings.values()))
     assert table_of(list(findings.values())).row_count == len(findings)
-
-
-def test_what_is_not_configured_is_left_open(spark: SparkSession) -> None:
-    findings = found({})
-    assert findings["input"] == Finding("input", "open", "neither input.path nor input.table is set")
-    assert findings["output"].state == "open"
 
 
 def test_without_java_what_needs_it_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

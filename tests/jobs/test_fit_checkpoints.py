@@ -14,12 +14,13 @@ from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.jobs import fit_checkpoints
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.fit_checkpoints import PREFIX, StoredCheckpoints
+from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.models.fitting.resumption import KeptSweep
 from dcrec_spark.publish.manifest import sealed
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.staging import LEASE
 from tests.faults.damage import HOW, damaged, flipped
-from tests.jobs.job import SMALL, names_in, read_table, record_of, run_directory, run_retrain
+from tests.jobs.job import SMALL, names_in, publish, read_table, record_of, run_directory, run_retrain
 
 pytestmark = pytest.mark.job
 
@@ -83,29 +84,9 @@ def assert_same_lists(run: Path, expected: Path) -> None:
     pd.testing.assert_frame_equal(found, wanted, rtol=1e-8)
 
 
-def test_the_same_command_goes_on_and_publishes_the_same(
-    settings: dict[str, Any], whole: Path, stopped: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(stopped, tmp_path / "out")
-    (left,) = {name for name in names_in(tmp_path / "out") if not name.endswith(LEASE)}
-    assert {path.name for path in (tmp_path / "out" / left).iterdir()} == {
-        "exposure-3", "exposure-4", "outcome-1", "outcome-2"
-    }  # fmt: skip
-    outcome = run_retrain(settings)
-
-    assert outcome.code == 0, outcome
-    run = run_directory(tmp_path / "out")
-    record, expected = record_of(run), record_of(whole)
-    assert any("outcome: resuming an interrupted run after 2 iterations" in text for text in record["warnings"])
-    assert record["model_version"] == expected["model_version"]
-    for stage in ("exposure", "outcome"):
-        assert record["objectives"][stage] == pytest.approx(expected["objectives"][stage], rel=1e-10)
-    assert_same_lists(run, whole)
-    assert names_in(tmp_path / "out") == {"CURRENT", run.name}
-
-
 # Which checkpoints are damaged, and with how many iterations each stage goes on; 4 and 3 are all.
 DAMAGED: dict[str, tuple[list[str], dict[str, int]]] = {
+    "none": ([], {"exposure": 4, "outcome": 2}),
     "the last of both stages": (["exposure-4", "outcome-2"], {"exposure": 3, "outcome": 1}),
     "all": (["exposure-4", "exposure-3", "outcome-2", "outcome-1"], {}),
 }
@@ -115,9 +96,11 @@ DAMAGED: dict[str, tuple[list[str], dict[str, int]]] = {
 def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole_and_publishes_the_same(
     which: str, settings: dict[str, Any], whole: Path, stopped: Path, tmp_path: Path
 ) -> None:
-    """A stage without one starts from scratch."""
+    """By the same command. A stage without one starts from scratch."""
     names, gone_on = DAMAGED[which]
     shutil.copytree(stopped, tmp_path / "out")
+    left = [path.name for path in (tmp_path / "out").glob(".fit-*") if not path.name.endswith(LEASE)]
+    assert len(left) == 1
     for name in names:
         part = next(tmp_path.glob(f"out/.fit-*/{name}/items/*.parquet"))
         part.write_bytes(flipped(part.read_bytes(), part.stat().st_size // 2))
@@ -126,7 +109,11 @@ def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole_and_publishes_the_
 
     assert outcome.code == 0, outcome
     run = run_directory(tmp_path / "out")
-    said = [text for text in record_of(run)["warnings"] if "interrupted run" in text]
+    record, expected = record_of(run), record_of(whole)
+    assert record["model_version"] == expected["model_version"]
+    for stage in ("exposure", "outcome"):
+        assert record["objectives"][stage] == pytest.approx(expected["objectives"][stage], rel=1e-10)
+    said = [text for text in record["warnings"] if "interrupted run" in text]
     assert [text.rpartition("/.fit-")[2].split("/")[1] for text in said if "is damaged, and not used" in text] == names
     assert [text for text in said if "resuming" in text] == [
         f"{stage}: resuming an interrupted run after {sweeps} iterations" for stage, sweeps in gone_on.items()
@@ -140,21 +127,14 @@ def test_other_settings_begin_anew_and_say_so(
     settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt(settings, monkeypatch, "exposure", 3)
-    outcome = run_retrain({**settings, "outcome.alpha": 1, "model.checkpoint_seconds": 0})
-    assert outcome.code == 0, outcome
-    run = run_directory(tmp_path / "out")
+    run = publish(Retrain, {**settings, "outcome.alpha": 1, "model.checkpoint_seconds": 0})
     assert [text for text in record_of(run)["warnings"] if "starts from scratch" in text] != []
     assert names_in(tmp_path / "out") == {"CURRENT", run.name}
 
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"{",
-        sealed({}),
-        sealed({"past": 1, "tables": {}}),
-        b'{"past": {"objective": [1]}, "shared": {}, "tables": {}}',
-    ],
+    [b"{", sealed({}), sealed({"past": 1, "tables": {}}), b'{"past": {"objective": [1]}, "shared": {}, "tables": {}}'],
 )
 def test_a_damaged_checkpoint_is_named_and_not_used(content: bytes, tmp_path: Path, spark: SparkSession) -> None:
     (tmp_path / "exposure-7").mkdir()

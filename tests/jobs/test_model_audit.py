@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.config.load import load_config
-from dcrec_spark.errors import AuditError
 from dcrec_spark.jobs.model_audit import check_exposures
+from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.models.exposure import predictive_check
-from tests.jobs.job import SMALL, failure_of, read_table, record_of, run_directory, run_retrain
+from tests.jobs.job import SMALL, failure_of, publish, read_table, record_of, run_directory, run_retrain
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 
@@ -23,10 +23,8 @@ pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 def ratings() -> pd.DataFrame:
     """Six tastes, and items of each: a model that learns them beats a list for everybody, and needs as many factors."""
     rng = np.random.default_rng(5)
-    rows = []
-    for user in range(100):
-        for item in rng.choice(60, 24, replace=False):
-            rows.append((user, int(item), 5.0 if (user + item) % 6 == 0 else 1.0))
+    pairs = [(user, int(item)) for user in range(100) for item in rng.choice(60, 24, replace=False)]
+    rows = [(user, item, 5.0 if (user + item) % 6 == 0 else 1.0) for user, item in pairs]
     return pd.DataFrame(rows, columns=["user", "item", "rating"])
 
 
@@ -49,10 +47,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_model_is_compared_with_the_last_one_and_refused_if_it_is_worse(
     spark: SparkSession, settings: dict[str, Any]
 ) -> None:
-    output = settings["output.path"]
-    outcome = run_retrain(settings)
-    assert outcome.code == 0, outcome
-    first = run_directory(output)
+    first, output = publish(Retrain, settings), settings["output.path"]
     record = record_of(first)
     n = len(ratings())
     assert 0.1 * n < record["counts"]["held_out"] < 0.3 * n
@@ -79,9 +74,7 @@ def test_a_model_is_compared_with_the_last_one_and_refused_if_it_is_worse(
 
 
 def test_the_same_pairs_are_held_out_whatever_the_seed(settings: dict[str, Any]) -> None:
-    outcome = run_retrain({**settings, "run.seed": 9, "audit.max_loss": 1})
-    assert outcome.code == 0, outcome
-    record = record_of(run_directory(settings["output.path"]))
+    record = record_of(publish(Retrain, {**settings, "run.seed": 9, "audit.max_loss": 1}))
     assert record["counts"]["compared"] == record["counts"]["held_out"]
     checks = [verdict["check"] for verdict in record["audit"]["verdicts"]]
     assert checks == ["max_loss", "max_below_popularity"]
@@ -133,32 +126,37 @@ def check(stage: Stage, *settings: str) -> tuple[list[str], list[Any]]:
     reporter = SimpleNamespace(step=lambda name: nullcontext())
     config = load_config(RetrainConfig, None, ["run.seed=4", *settings])
     context: Any = SimpleNamespace(config=config, run=run, reporter=reporter)
-    frame: Any = "ratings"
-    exposure: Any = stage
-    check_exposures(context, frame, exposure)
+    given: Any = ("ratings", stage)
+    check_exposures(context, *given)
     return run.warnings, figures
 
 
+PASSED, FAILED = Stage(passed=True), Stage(passed=False)
+
+
 @pytest.mark.parametrize(
-    "settings", [["audit.exposure_check=off"], ["audit.exposure_check=refuse", "outcome.adjustment=none"]]
+    ("stage", "settings", "warned", "checked"),
+    [
+        (FAILED, ["audit.exposure_check=off"], [], False),
+        (FAILED, ["audit.exposure_check=refuse", "outcome.adjustment=none"], [], False),
+        (PASSED, ["audit.exposure_check=refuse"], [], True),
+        (FAILED, [], ["p 0.001; another exposure.rank may pass"], True),
+        (
+            FAILED,
+            ["audit.exposure_check=refuse", "audit.force=true"],
+            ["p 0.001; another exposure.rank may pass"],
+            True,
+        ),
+    ],
 )
-def test_off_and_models_without_a_confounder_check_nothing(settings: list[str]) -> None:
-    stage = Stage(passed=False)
-    assert (check(stage, *settings), stage.calls) == (([], []), [])
-
-
-def test_a_check_that_passes_is_recorded() -> None:
-    stage = Stage(passed=True)
-    assert check(stage, "audit.exposure_check=refuse") == ([], [stage.answer])
-    assert stage.calls == [("ratings", 0.2, 100, 4)]
-
-
-def test_a_check_that_fails_is_a_warning_or_refused_unless_forced() -> None:
-    for settings in ([], ["audit.exposure_check=refuse", "audit.force=true"]):
-        ((warning,), _) = check(Stage(passed=False), *settings)
-        assert warning.startswith("p 0.001; another exposure.rank may pass")
-    with pytest.raises(AuditError, match=r"audit\.exposure_check=refuse: p 0\.001; another exposure\.rank may pass"):
-        check(Stage(passed=False), "audit.exposure_check=refuse")
+def test_a_check_that_fails_is_a_warning_unless_it_is_to_be_refused(
+    stage: Stage, settings: list[str], warned: list[str], checked: bool
+) -> None:
+    stage.calls.clear()
+    warnings, figures = check(stage, *settings)
+    assert [text[: len(words)] for text, words in zip(warnings, warned, strict=True)] == warned
+    assert figures == [stage.answer] * checked
+    assert stage.calls == [("ratings", 0.2, 100, 4)] * checked
 
 
 def test_a_refused_check_keeps_the_old_tables(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,5 +164,7 @@ def test_a_refused_check_keeps_the_old_tables(settings: dict[str, Any], monkeypa
     before = run_directory(settings["output.path"])
     refused = run_retrain({**settings, "exposure.rank": 1, "audit.exposure_check": "refuse"})
     assert (refused.code, refused.error["kind"]) == (4, "AuditError")
+    assert refused.message.startswith("audit.exposure_check=refuse: ")
     assert "do not trust a_hat" in refused.message
+    assert "another exposure.rank may pass" in refused.message
     assert run_directory(settings["output.path"]) == before

@@ -1,35 +1,29 @@
-"""Bad input, bad settings, bad luck: the right exit code, a message that names things, and nothing half-published."""
+"""Input that is bad, hostile or as before: the right exit code, a message that names things, nothing half-published."""
 
 import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from dcrec_spark.jobs.retrain import _COMPARED, Retrain, is_comparable
 from dcrec_spark.publish.parquet import ParquetSink, verify
-from dcrec_spark.publish.protocol import publish
-from tests.jobs.job import (
-    SMALL,
-    Outcome,
-    failure_of,
-    names_in,
-    read_table,
-    record_of,
-    run_directory,
-    run_retrain,
-)
+from dcrec_spark.publish.protocol import publish as publish_to
+from tests.jobs.job import SMALL, failure_of, names_in, publish, read_table, record_of, run_directory, run_retrain
 
-HEADER = "user,item,rating"
 GOOD = [f"u{user},i{item},{1 + (user * item) % 5}" for user in range(6) for item in range(6) if (user + item) % 3]
 CSV = {**SMALL, "input.format": "csv", "validation.scale_min": 1, "validation.scale_max": 5}
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 
 
-def write_csv(path: Path, rows: Iterable[str], header: str = HEADER) -> Path:
-    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+def write_csv(folder: Path, rows: Iterable[str]) -> Path:
+    path = folder / "ratings.csv"
+    path.write_text("\n".join(["user,item,rating", *rows]) + "\n", encoding="utf-8")
     return path
 
 
@@ -38,7 +32,7 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     """An output directory that holds one run; what it published makes no difference to those that fail."""
     output = tmp_path_factory.mktemp("published") / "out"
     sink = ParquetSink.open(str(output), spark)
-    publish(sink, "before", {"recommendations": spark.range(3)}, lambda _: {"job": "retrain"})
+    publish_to(sink, "before", {"recommendations": spark.range(3)}, lambda _: {"job": "retrain"})
     return output
 
 
@@ -47,173 +41,80 @@ def output(published: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(published, tmp_path / "out"))
 
 
-def assert_old_tables_stay(output: Path, published: Path) -> None:
-    """The run of before is the current one, untouched, and nothing of another run lies beside it."""
+REFUSED: dict[str, tuple[dict[str, object], int, list[str]]] = {
+    "a missing column": ({"input.columns.item": "film"}, 3, ["'item'", "'film'", "input.columns.item"]),
+    "bad ratings": ({"validation.scale_min": 4}, 3, ["rows are bad", "out_of_scale", "max_reject_share is 0.05"]),
+    "a file that is not there": ({"input.path": "/none.csv"}, 3, ["check input.path"]),
+    "no file is named": ({"input.path": "null"}, 2, ["setting input.path: found null"]),
+    "a rank that the ratings cannot fill": (
+        {"outcome.rank": 4000}, 2,
+        ["setting outcome.rank: found 4000, expected at most 10: rank can't exceed the number of users or"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_run_that_cannot_go_on_is_refused(what: str, output: Path, published: Path, tmp_path: Path) -> None:
+    changed, code, expected = REFUSED[what]
+    outcome = run_retrain({**CSV, "input.path": write_csv(tmp_path, GOOD), "output.path": output, **changed})
+    assert (outcome.code, outcome.error["kind"]) == (code, "DataError" if code == 3 else "ConfigError")
+    assert [text for text in expected if text not in outcome.message] == [], outcome.message
+    record = failure_of(output)
+    assert (record["status"], record["exit_code"]) == ("failed", code)
+    assert outcome.message in record["error"]
+    assert record["configuration"]["output"]["path"] == str(output)
     assert names_in(output) == names_in(published)
     assert run_directory(output).name == run_directory(published).name
     verify(str(run_directory(output)))
 
 
-def assert_recorded(output: Path, outcome: Outcome, status: str = "failed") -> None:
-    record = failure_of(output)
-    assert (record["status"], record["exit_code"]) == (status, outcome.code)
-    assert outcome.message in record["error"]
-    assert record["configuration"]["output"]["path"] == str(output)
-
-
-# ---- input that is refused
-
-REFUSED = {
-    "a missing column": ("user,film,rating", GOOD, ["'item'", "'film'", "input.columns.item"]),
-    "ratings that are no numbers": (
-        HEADER,
-        [row.rpartition(",")[0] + ",good" for row in GOOD[:12]] + GOOD[12:],
-        ["12 of 24 rows are bad", "validation.max_reject_share is 0.05", "unparsable_rating (12 rows)", '"good"'],
-    ),
-    "no rows": (HEADER, [], ["has no rows", "input.path"]),
-}
-
-
-@pytest.mark.parametrize("what", REFUSED)
-def test_input_that_cannot_be_used_is_refused(what: str, output: Path, published: Path, tmp_path: Path) -> None:
-    header, rows, expected = REFUSED[what]
-    source = write_csv(tmp_path / "ratings.csv", rows, header)
-
-    outcome = run_retrain({**CSV, "input.path": source, "output.path": output})
-
-    assert (outcome.code, outcome.error["kind"]) == (3, "DataError")
-    assert [text for text in expected if text not in outcome.message] == [], outcome.message
-    assert_recorded(output, outcome)
-    assert_old_tables_stay(output, published)
-
-
 def test_a_checkpoint_directory_that_cannot_be_made(output: Path, published: Path, tmp_path: Path) -> None:
-    file = write_csv(tmp_path / "ratings.csv", GOOD)
-    outcome = run_retrain({**CSV, "input.path": file, "output.path": output, "spark.checkpoint_dir": file / "below"})
+    below = write_csv(tmp_path, GOOD) / "below"
+    outcome = run_retrain({**CSV, "input.path": below.parent, "output.path": output, "spark.checkpoint_dir": below})
     assert outcome.code == 2
     assert "spark.checkpoint_dir" in outcome.message
-    assert str(file / "below") in outcome.message
-    assert_old_tables_stay(output, published)
+    assert str(below) in outcome.message
+    assert names_in(output) == names_in(published)
 
 
-@pytest.mark.parametrize(
-    ("path", "code", "message"),
-    [("/none.csv", 3, "check input.path"), ("null", 2, "setting input.path: found null")],
-)
-def test_input_that_is_not_there_or_not_named(
-    path: str, code: int, message: str, output: Path, published: Path
-) -> None:
-    outcome = run_retrain({**CSV, "input.path": path, "output.path": output})
-    assert outcome.code == code
-    assert message in outcome.message
-    assert_recorded(output, outcome)
-    assert_old_tables_stay(output, published)
-
-
-# ---- ratings too few for any factor
+def test_bad_rows_go_to_the_rejects_with_their_reasons_and_duplicates_are_merged(tmp_path: Path) -> None:
+    bad = {
+        "u1,n1,NaN": ["nan_rating"],
+        "u1,n5,four": ["unparsable_rating"],
+        "  ,n8,": ["empty_user", "null_rating"],
+        "u1,n9,3,surplus": ["malformed_row"],
+    }
+    source = write_csv(tmp_path, [*GOOD, *GOOD[:4], GOOD[0], *bad])
+    rules = {"validation.max_reject_share": 0.5, "validation.duplicates": "mean"}
+    outcome = run_retrain({**CSV, **rules, "input.path": source, "output.path": tmp_path / "out"})
+    assert outcome.code == 0, outcome
+    run = run_directory(tmp_path / "out")
+    rejects, record = read_table(run, "rejects"), record_of(run)
+    assert sorted(map(tuple, rejects.reasons)) == sorted(map(tuple, bad.values()))
+    assert set(rejects.run_id) == {record["run_id"]}
+    assert record["counts"] == {
+        "rows_in": 33, "accepted": 29, "rejected": 4, "ratings": 24, "merged_duplicates": 5, "users": 6, "items": 6,
+    }  # fmt: skip
+    names = ("nan_rating", "unparsable_rating", "empty_user", "null_rating", "malformed_row")
+    assert record["reasons"] == dict.fromkeys(names, 1)
+    assert not read_table(run, "recommendations").item_id.str.startswith("n").any()
+    assert "4 rejected" in outcome.printed
 
 
 @pytest.mark.parametrize(("biases", "code"), [(True, 0), (False, 1)])
 def test_a_fit_without_factors_is_published_where_biases_tell_items_apart(
     biases: bool, code: int, tmp_path: Path
 ) -> None:
-    source = write_csv(tmp_path / "ratings.csv", GOOD)
-    given = {"input.format": "csv", "input.path": source, "output.path": tmp_path / "out", "outcome.fit_biases": biases}
-    outcome = run_retrain({**given, "outcome.adjustment": "none", "outcome.reg_param": 1e6})
+    given = {"input.format": "csv", "input.path": write_csv(tmp_path, GOOD), "output.path": tmp_path / "out"}
+    fit = {"outcome.fit_biases": biases, "outcome.adjustment": "none", "outcome.reg_param": 1e6}
+    outcome = run_retrain({**given, **fit})
     assert outcome.code == code, outcome
     record = failure_of(tmp_path / "out") if code else record_of(run_directory(tmp_path / "out"))
     assert "factors are zero" in " ".join([record["error"] or "", *record["warnings"]])
 
 
-# ---- input that is mended or left out
-
-
-def test_bad_rows_go_to_the_rejects_with_their_reasons_and_duplicates_are_merged(tmp_path: Path) -> None:
-    bad = {
-        "u1,n1,NaN": ["nan_rating"],
-        "u1,n2,inf": ["infinite_rating"],
-        "u1,n3,7": ["out_of_scale"],
-        "u1,n4,0.5": ["out_of_scale"],
-        "u1,n5,four": ["unparsable_rating"],
-        "u1,n6,": ["null_rating"],
-        ",n7,3": ["null_user"],
-        "  ,n8,": ["empty_user", "null_rating"],
-        "u1,n9,3,surplus": ["malformed_row"],
-    }
-    source = write_csv(tmp_path / "ratings.csv", [*GOOD, *GOOD[:4], GOOD[0], *bad])
-    rules = {"validation.max_reject_share": 0.5, "validation.duplicates": "mean"}
-
-    outcome = run_retrain({**CSV, **rules, "input.path": source, "output.path": tmp_path / "out"})
-
-    assert outcome.code == 0, outcome
-    run = run_directory(tmp_path / "out")
-    rejects = read_table(run, "rejects")
-    assert sorted(map(tuple, rejects.reasons)) == sorted(map(tuple, bad.values()))
-    for row, expected in bad.items():
-        item = row.split(",")[1]
-        (found,) = [list(reasons) for raw, reasons in zip(rejects.raw, rejects.reasons, strict=True) if item in raw]
-        assert found == expected, row
-    record = record_of(run)
-    assert record["counts"] == {
-        "rows_in": 38, "accepted": 29, "rejected": 9, "ratings": 24, "merged_duplicates": 5, "users": 6, "items": 6,
-    }  # fmt: skip
-    assert record["reasons"] == {
-        "nan_rating": 1, "infinite_rating": 1, "out_of_scale": 2, "unparsable_rating": 1, "null_rating": 2,
-        "null_user": 1, "empty_user": 1, "malformed_row": 1,
-    }  # fmt: skip
-    assert set(rejects.run_id) == {record["run_id"]}
-    assert not read_table(run, "recommendations").item_id.str.startswith("n").any()
-    assert "9 rejected" in outcome.printed
-
-
-# ---- settings
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"outcome.rnk": 3}, "unknown setting outcome.rnk: did you mean outcome.rank?"),
-        ({"output.path": "null"}, "setting output.path: found null, expected the directory for the tables"),
-        ({"output.path": "gs://bucket/x"}, "output.path is 'gs://bucket/x': gs: is an object store"),
-    ],
-)  # fmt: skip
-def test_settings_that_cannot_be_used(settings: dict[str, object], message: str, output: Path, published: Path) -> None:
-    outcome = run_retrain({**CSV, "output.path": output, **settings})
-    assert (outcome.code, outcome.error["kind"]) == (2, "ConfigError")
-    assert message in outcome.message
-    assert names_in(output) == names_in(published)
-    assert not (output / "failed").exists()
-
-
-def test_a_rank_that_the_ratings_cannot_fill_is_refused(output: Path, published: Path, tmp_path: Path) -> None:
-    source = write_csv(tmp_path / "ratings.csv", GOOD)
-    outcome = run_retrain({**CSV, "input.path": source, "output.path": output, "outcome.rank": 4000})
-    assert (outcome.code, outcome.error["kind"]) == (2, "ConfigError")
-    assert outcome.message.startswith(
-        "setting outcome.rank: found 4000, expected at most 10: rank can't exceed the number of users or"
-    )
-    assert_old_tables_stay(output, published)
-
-
-def test_an_outcome_without_intervals_publishes_none(output: Path, published: Path, tmp_path: Path) -> None:
-    path = write_csv(tmp_path / "ratings.csv", GOOD)
-    settings = {
-        "input.path": path,
-        "output.path": output,
-        "outcome.outcome": "poisson",
-        "recommend.extra": "[intervals]",
-    }
-    outcome = run_retrain({**CSV, **settings})
-    assert outcome.code == 2
-    assert "recommend.extra: found intervals, expected a list without it for outcome.outcome=poisson" in outcome.message
-    assert_old_tables_stay(output, published)
-
-
-# ---- a dry run
-
-
 def test_a_dry_run_checks_and_writes_nothing(tmp_path: Path) -> None:
-    source = write_csv(tmp_path / "ratings.csv", GOOD)
+    source = write_csv(tmp_path, GOOD)
     settings = {"input.path": source, "output.path": tmp_path / "out", "spark.checkpoint_dir": tmp_path / "checkpoints"}
     outcome = run_retrain({**CSV, **settings}, "--dry-run")
     assert outcome.code == 0, outcome
@@ -222,8 +123,120 @@ def test_a_dry_run_checks_and_writes_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["ratings.csv"]
 
 
-def test_a_dry_run_that_finds_a_fault_writes_nothing_either(tmp_path: Path) -> None:
-    source = write_csv(tmp_path / "ratings.csv", GOOD, "user,film,rating")
-    outcome = run_retrain({**CSV, "input.path": source, "output.path": tmp_path / "out"}, "--dry-run")
-    assert outcome.code == 3
-    assert os.listdir(tmp_path) == ["ratings.csv"]
+ALIKE = ["café", "cafe\u0301", "café ", "cafe", "\u0441afe", "Cafe", "\u200bcafe", "cafe\0", "caf\0e", "\0cafe"]
+FOR_SPREADSHEETS = ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-2+3"]
+FOR_SHELLS_AND_PAGES = ["../..", "/etc/passwd", "a/../a", ".", "%2e%2e", "<script>alert(1)</script>", "[bold]", "${x}"]
+FOR_PARSERS = ['"', '""', "a,b", "a\nb", "a\r\nb", "null", "NaN", "\\N", "'; DROP TABLE x; --", "`", "\t", "\U0001f600"]
+LONG = ["x" * 100_000, "x" * 99_999 + "y"]
+IDS = [*ALIKE, *FOR_SPREADSHEETS, *FOR_SHELLS_AND_PAGES, *FOR_PARSERS, *LONG]
+ITEMS = IDS[::3]  # of every sort, the long ones apart: an item of many users would be stored as often
+ALL_SEEN = "rated everything"
+EXTREMES = [1e308, -1e308]
+
+
+def write(path: Path, rows: list[tuple[str, str, float]]) -> Path:
+    user, item, rating = zip(*rows, strict=True)
+    pq.write_table(pa.table({"user": user, "item": item, "rating": rating}), path)
+    return path
+
+
+def hostile_rows() -> list[tuple[str, str, float]]:
+    """Three ratings of each user, one of the smallest number, those of who rated everything, and two without bounds."""
+    rows = [
+        (user, ITEMS[(number + step) % len(ITEMS)], 1.0 + (number + step) % 5)
+        for number, user in enumerate(IDS)
+        for step in (0, 3, 5)
+    ]
+    rows += [(ALL_SEEN, item, 3.0) for item in ITEMS[1:]] + [(ALL_SEEN, ITEMS[0], 5e-324)]
+    return rows + [(user, "bought by bots", rating) for user, rating in zip(IDS, EXTREMES, strict=False)]
+
+
+def test_the_tables_hold_the_ids_that_came_in(tmp_path: Path) -> None:
+    """None is merged with one that looks like it, cut short, or taken for a path; and nobody gets what he has seen."""
+    rows = hostile_rows()
+    source, output = write(tmp_path / "ratings.parquet", rows), tmp_path / "out"
+
+    run = publish(Retrain, {**SMALL, "input.path": source, "output.path": output})
+    assert sorted(read_table(run, "user_factors").id) == sorted([*IDS, ALL_SEEN])
+    assert sorted(read_table(run, "item_factors").id) == sorted(ITEMS)
+    rejects = read_table(run, "rejects")
+    assert list(map(list, rejects.reasons)) == [["extreme_rating"]] * len(EXTREMES)
+    lists = read_table(run, "recommendations")
+    assert set(lists.user_id) == set(IDS), "who has rated everything has an empty list"
+    assert set(lists.item_id) <= set(ITEMS)
+    assert {(user, item) for user, item, _ in rows}.isdisjoint(zip(lists.user_id, lists.item_id, strict=True))
+    assert names_in(output) == {run.name, "CURRENT"}
+    assert set(tmp_path.iterdir()) == {source, output}
+
+
+def test_a_broken_file_among_good_ones_publishes_nothing(tmp_path: Path) -> None:
+    source = tmp_path / "ratings"
+    source.mkdir()
+    for number in range(2):
+        write(source / f"{number}.parquet", hostile_rows())
+    (source / "1.parquet").write_bytes((source / "1.parquet").read_bytes()[:-50])
+
+    outcome = run_retrain({**SMALL, "input.path": source, "output.path": tmp_path / "out"})
+
+    assert (outcome.code, outcome.error["kind"]) == (3, "DataError")
+    assert "1.parquet" in outcome.message
+    assert "Traceback" not in outcome.message
+    assert names_in(tmp_path / "out") == set()
+
+
+PAIRS = [(user, item) for user in range(12) for item in range(10) if (user + item) % 3]
+RATINGS = ["user,item,rating", *(f"{user},{item},{1 + (user * item) % 5}" for user, item in PAIRS)]
+
+
+@pytest.fixture
+def nightly(tmp_path: Path) -> dict[str, object]:
+    (tmp_path / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
+    return {
+        **SMALL,
+        "input.format": "csv",
+        "input.path": tmp_path / "ratings.csv",
+        "input.unchanged": "skip",
+        "output.path": tmp_path / "out",
+        "run.metrics_file": tmp_path / "run.prom",
+    }
+
+
+def test_a_record_of_another_job_or_version_is_not_compared_with() -> None:
+    record = dict.fromkeys(_COMPARED, "retrain")
+    assert is_comparable(record, "retrain")
+    assert not is_comparable(record, "tune")
+    assert not is_comparable({name: value for name, value in record.items() if name != "input_snapshot"}, "retrain")
+
+
+def test_a_run_without_new_ratings_leaves_the_published_run(nightly: dict[str, object], tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    assert run_retrain({**nightly, "run.run_date": "2026-11-20"}).code == 0
+    first = run_directory(output)
+
+    quiet = run_retrain({**nightly, "run.run_date": "2026-11-21"})
+
+    assert quiet.code == 0, quiet
+    assert run_directory(output) == first
+    assert names_in(output) == {"CURRENT", first.name, "skipped"}
+    (skipped,) = (output / "skipped").iterdir()
+    record, served = record_of(skipped), record_of(first)
+    assert (record["status"], record["exit_code"], record["run_date"]) == ("skipped", 0, "2026-11-21")
+    assert record["unchanged_since"] == served["run_id"]
+    assert record["data_fingerprint"] == served["data_fingerprint"]
+    assert "fit" not in record["timings"]
+    assert f"as in run {served['run_id']}, which stays" in " ".join(quiet.printed.split())
+    metrics = (tmp_path / "run.prom").read_text()
+    assert 'dcrec_run_published{job="retrain",name="dcrec"} 0.0' in metrics
+    assert 'dcrec_run_exit_code{job="retrain",name="dcrec"} 0.0' in metrics
+
+
+def test_other_ratings_or_settings_make_a_run(nightly: dict[str, object], tmp_path: Path) -> None:
+    runs = set()
+    # The second model is the same, and its lists are not; before the last run comes a rating.
+    for more in ({}, {"recommend.top_n": 3}, {"recommend.top_n": 3, "input.unchanged": "run"}, {"recommend.top_n": 3}):
+        if len(runs) == 3:
+            (tmp_path / "ratings.csv").write_text("\n".join([*RATINGS, "0,3,5"]), encoding="utf-8")
+        assert run_retrain({**nightly, **more}).code == 0
+        runs.add(run_directory(tmp_path / "out").name)
+    assert len(runs) == 4
+    assert not (tmp_path / "out" / "skipped").exists()

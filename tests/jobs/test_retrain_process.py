@@ -152,17 +152,3 @@ def test_a_run_that_ends_in_its_fit_goes_on_when_it_is_run_again_and_publishes_t
     assert record["iterations"]["exposure"] == LONG["exposure.max_iter"]
     assert names_in(output) == {"CURRENT", run.name}
     pd.testing.assert_frame_equal(lists_of(run), lists_of(undisturbed[1]), rtol=1e-6)
-
-
-def test_the_script_answers_like_the_command(tmp_path: Path) -> None:
-    run = subprocess.run(
-        [sys.executable, ROOT / "jobs" / "retrain.py", "--nonsense"],
-        env=plain_environment(),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert run.returncode == 2
-    assert "No such option" in run.stderr

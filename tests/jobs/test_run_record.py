@@ -1,62 +1,38 @@
-"""What a run records and shows: fits that did not converge, verdicts of the audit, the summary."""
+"""What a run records, shows and leaves for Prometheus, whatever its end and whatever its texts."""
 
 import io
+import re
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from dcrec_spark.config.jobs import RetrainConfig
-from dcrec_spark.errors import AuditError, DataError
+from dcrec_spark.errors import AuditError
 from dcrec_spark.jobs.job import run_summary
-from dcrec_spark.jobs.run_record import Run, StageFit, Verdict, Verdicts
+from dcrec_spark.jobs.prometheus import text_of, write_metrics
+from dcrec_spark.jobs.run_record import Run, StageFit
 
-GOOD = Verdict("max_churn", 0.1, 0.2, True, "10 places changed")
-BAD = Verdict("min_coverage", 0.1, 0.2, False, "2 of 20 items are in some list")
-
-
-@pytest.mark.parametrize(
-    ("objective", "values", "expected"),
-    [
-        ("J", [491_553.0, 99_008.0], "outcome stopped after 2 iterations, J still falling by 80 % an iteration"),
-        ("ELBO", [-10.0, -9.0, -8.82], "outcome stopped after 3 iterations, ELBO still rising by 2 % an iteration"),
-        ("J", [5.0], "outcome stopped after 1 iteration, too few to see whether J converged"),
-    ],
-)
-def test_a_fit_that_did_not_converge_is_named_with_its_remedy(
-    objective: str, values: list[float], expected: str
-) -> None:
-    sentence = StageFit(objective, values, converged=False).warning("outcome", 1e-4)
-    assert sentence == f"{expected}: raise outcome.max_iter, or outcome.tol if this is near enough"
+REMEDY = ": raise outcome.max_iter, or outcome.tol if this is near enough"
 
 
 @pytest.mark.parametrize(
-    ("fit", "tol"),
+    ("fit", "tol", "expected"),
     [
-        (StageFit("J", [100.0, 50.0], converged=True), 1e-4),
-        (StageFit("J", [100.0, 50.0], converged=False), 0.0),
-        (StageFit("J", [], converged=False), 1e-4),
+        (StageFit("J", [4.0, 0.8], False), 1e-4, "2 iterations, J still falling by 80 % an iteration"),
+        (StageFit("ELBO", [-10.0, -9.0, -8.82], False), 1e-4, "3 iterations, ELBO still rising by 2 % an iteration"),
+        (StageFit("J", [5.0], False), 1e-4, "1 iteration, too few to see whether J converged"),
+        (StageFit("J", [100.0, 50.0], True), 1e-4, None),
+        (StageFit("J", [100.0, 50.0], False), 0.0, None),
+        (StageFit("J", [], False), 1e-4, None),
     ],
-    ids=["converged", "a fixed number of iterations", "no iteration"],
 )
-def test_other_fits_are_not_mentioned(fit: StageFit, tol: float) -> None:
-    assert fit.warning("exposure", tol) is None
-
-
-def test_a_failed_check_names_its_setting_and_the_way_out() -> None:
-    verdicts = Verdicts()
-    with pytest.raises(AuditError, match=r"2 of 20 items are in some list \(setting audit.min_coverage=0.2\).*--force"):
-        verdicts.enforce([GOOD, BAD], force=False)
-    assert (verdicts.all, verdicts.forced) == ([GOOD, BAD], [])
-    with pytest.raises(DataError):
-        verdicts.enforce([BAD], force=False, error=DataError)
-
-
-def test_a_forced_check_is_recorded() -> None:
-    verdicts = Verdicts()
-    (warning,) = verdicts.enforce([GOOD, BAD], force=True)
-    assert warning.startswith("published although a limit is exceeded (--force): 2 of 20 items")
-    assert verdicts.forced == ["min_coverage"]
+def test_a_fit_that_did_not_converge_is_named_with_its_remedy(fit: StageFit, tol: float, expected: str | None) -> None:
+    """Not one that converged, and none of a fixed number of iterations."""
+    sentence = None if expected is None else f"outcome stopped after {expected}{REMEDY}"
+    assert fit.warning("outcome", tol) == sentence
 
 
 def test_the_summary_shows_counts_fits_times_and_warnings() -> None:
@@ -77,3 +53,56 @@ def test_the_summary_shows_counts_fits_times_and_warnings() -> None:
         "tables  /tables/run_id=r1",
     ):
         assert fact in lines
+
+
+FACTS: dict[str, Any] = {
+    "job": "retrain",
+    "name": 'night "ly"\\',
+    "status": "published",
+    "exit_code": 0,
+    "finished_at": "2026-11-20T02:15:00+00:00",
+    "timings": {"fit": 12.5, "rank and publish": 3.0},
+    "counts": {"ratings": 100_000},
+    "iterations": {"outcome": 7},
+    "warnings": ["one"],
+    "audit": {"verdicts": [{"check": "max_churn", "found": 0.25, "limit": 0.5, "passed": True}]},
+}
+LINE = re.compile(r"[a-z_]+\{[a-z]+=\"(\\.|[^\"\\])*\"(,[a-z]+=\"(\\.|[^\"\\])*\")*\} -?[0-9.e+-]+")
+
+
+class FakeRun:
+    def facts(self, status: str, exit_code: int, error: str | None) -> dict[str, Any]:
+        return {**FACTS, "status": status, "exit_code": exit_code}
+
+    def success_record(self) -> dict[str, Any]:
+        return self.facts("published", 0, None)
+
+
+def value(text: str, name: str, label: str = "") -> float:
+    (line,) = [line for line in text.splitlines() if line.startswith(f"{name}{{") and label in line]
+    return float(line.rpartition(" ")[2])
+
+
+def test_each_value_stands_on_a_line_of_its_own_under_what_it_is() -> None:
+    text = text_of(FACTS)
+    assert text.endswith("\n")
+    assert [line for line in text.splitlines() if not line.startswith("#") and not LINE.fullmatch(line)] == []
+    assert r'name="night \"ly\"\\"' in text
+    assert value(text, "dcrec_run_step_seconds", 'step="rank and publish"') == 3.0
+    assert value(text, "dcrec_run_count", 'of="ratings"') == 100_000
+    assert value(text, "dcrec_run_finished_timestamp_seconds") == 1795140900.0
+    assert value(text, "dcrec_audit_passed", 'check="max_churn"') == 1.0
+
+
+def test_the_file_is_replaced_after_a_run_and_after_one_that_fails(tmp_path: Path) -> None:
+    path = tmp_path / "collector" / "dcrec.prom"
+    with write_metrics(FakeRun(), str(path)):  # type: ignore[arg-type]
+        pass
+    assert value(path.read_text(), "dcrec_run_published") == 1.0
+    with pytest.raises(AuditError), write_metrics(FakeRun(), str(path)):  # type: ignore[arg-type]
+        raise AuditError("too much churn")
+    assert value(path.read_text(), "dcrec_run_published") == 0.0
+    assert value(path.read_text(), "dcrec_run_exit_code") == 4.0
+    assert [file.name for file in path.parent.iterdir()] == ["dcrec.prom"]
+    with write_metrics(FakeRun(), str(path.parent)):  # type: ignore[arg-type]  # cannot be written, and fails no run
+        pass

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.config.sections import JobConfig
-from dcrec_spark.errors import DataError
+from dcrec_spark.errors import ConflictError, DataError
 from dcrec_spark.jobs.cli import _interrupt_handler
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.job import Context, Job, Outputs
@@ -88,6 +88,7 @@ def test_a_job_runs_its_steps_in_order_and_publishes(tmp_path: Path) -> None:
     run = run_directory(tmp_path / "out")
     record = record_of(run)
     assert (record["job"], record["status"], record["exit_code"]) == ("greet", "published", 0)
+    assert record["configuration"].keys() == {"run", "spark", "output"}
     assert record["timings"].keys() == {"start Spark"}  # what comes later is not over when the record is written
     assert list(read_table(run, "recommendations").user_id) == ["ann", "bob"]
     assert dict(read_table(run, "runs")["counts"][0]) == record["counts"] == {"users": 2, "items": 1}
@@ -122,6 +123,18 @@ def lose_connection(*_: object) -> DataFrame:
     raise RuntimeError("lost jdbc:postgresql://me:hunter2@db/x?password=hunter3")
 
 
+def interrupt(*_: object) -> DataFrame:
+    raise KeyboardInterrupt("stopped by SIGTERM")
+
+
+def ask_the_jvm(_job: Greet, spark: SparkSession, _users: list[str]) -> DataFrame:
+    return spark._jvm.java.net.URI("a b")  # type: ignore[union-attr, no-any-return]
+
+
+def come_second(*_: object) -> str:
+    raise ConflictError("another run was first")
+
+
 def rank_from_two(_job: Greet, spark: SparkSession, users: list[str]) -> DataFrame:
     return RIGHT(_job, spark, users).withColumn("rank", F.col("rank") + 1)
 
@@ -130,6 +143,9 @@ RIGHT = Greet.table
 LOAD = Greet.load
 WRITE = LocalFiles.write
 FAILURES: dict[str, tuple[str, Callable[..., Any], int, str]] = {
+    "the JVM, in one line": ("table", ask_the_jvm, 1, "Py4JJavaError: Illegal character in path at index 1: a b"),
+    "another publisher was faster": ("load", come_second, 5, "ConflictError: another run was first"),
+    "a signal": ("table", interrupt, 6, "KeyboardInterrupt: stopped by SIGTERM"),
     "input is refused": ("extract", refuse_inputs, 3, "DataError: nobody is there"),
     "the unexpected, without its secrets": (
         "table", lose_connection, 1, "RuntimeError: lost jdbc:postgresql://me:***@db/x?password=***"
@@ -146,58 +162,10 @@ def test_a_run_that_fails_leaves_its_record_and_the_old_tables(what: str, output
     outcome = run_job(job, {"output.path": output})
     assert outcome.code == code, outcome
     record = failure_of(output)
-    assert (record["status"], record["job"]) == ("failed", "greet")
+    assert (record["status"], record["job"]) == ("interrupted" if code == 6 else "failed", "greet")
     assert record["error"].startswith(message)
     assert_nothing_published(outcome, output, before)
     assert Greet.released == ["cached"] * Greet.steps.count("transform")
-
-
-def test_what_the_jvm_raised_is_said_in_one_line_in_the_log_and_in_the_record(output: Path) -> None:
-    """Its stack trace stands apart, in the log alone."""
-
-    def ask(_job: Greet, spark: SparkSession, _users: list[str]) -> DataFrame:
-        return spark._jvm.java.net.URI("a b")  # type: ignore[union-attr, no-any-return]
-
-    outcome = run_job(type("Broken", (Greet,), {"table": ask}), {"output.path": output})
-    assert outcome.code == 1, outcome
-    assert outcome.message == "Py4JJavaError: Illegal character in path at index 1: a b"
-    assert failure_of(output)["error"] == outcome.message
-    assert "\tat java.base" in outcome.error["exception"]
-
-
-def test_a_publisher_that_was_faster_wins(output: Path) -> None:
-    class Slow(Greet):
-        def load(self, context: Context[GreetConfig], outputs: Outputs[str]) -> str:
-            # Published while this run writes its tables.
-            tables = {"greetings": outputs.tables["recommendations"].withColumn("user_id", overtaken(output))}
-            return super().load(context, Outputs(tables, outputs.result))
-
-    outcome = run_job(Slow, {"output.path": output})
-    assert (outcome.code, outcome.error["kind"]) == (5, "ConflictError")
-    assert current_run_id(str(output)) == "of-another"
-    assert failure_of(output)["exit_code"] == 5
-
-
-def overtaken(output: Path) -> Any:
-    """A column that is computed when the table is written, and lets another run become the current one."""
-
-    @F.udf("string")
-    def user(_: str) -> str:
-        (output / "CURRENT").write_text("of-another\n")
-        return "ann"
-
-    return user("item_id")
-
-
-def test_an_interruption_is_recorded_as_one(output: Path) -> None:
-    def interrupt(*_: object) -> DataFrame:
-        raise KeyboardInterrupt("stopped by SIGTERM")
-
-    before = run_directory(output)
-    outcome = run_job(type("Broken", (Greet,), {"table": interrupt}), {"output.path": output})
-    assert (outcome.code, outcome.error["kind"]) == (6, "InterruptedRun")
-    assert failure_of(output)["status"] == "interrupted"
-    assert_nothing_published(outcome, output, before)
 
 
 @pytest.mark.parametrize("when", ["as CURRENT is replaced", "after the commit"])
@@ -284,8 +252,3 @@ def test_signals_stop_a_run_once_and_a_published_one_never() -> None:
     interrupt(signal.SIGTERM, None)
     reporter.done = True
     _interrupt_handler(reporter)(signal.SIGINT, None)
-
-
-def test_the_record_is_plain_json(output: Path) -> None:
-    text = (run_directory(output) / "run.json").read_text(encoding="utf-8")
-    assert json.loads(text)["configuration"].keys() == {"run", "spark", "output"}

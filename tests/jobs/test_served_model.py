@@ -20,6 +20,7 @@ from tests.jobs.job import (
     AnyJob,
     failure_of,
     names_in,
+    publish,
     read_table,
     record_of,
     run_directory,
@@ -56,8 +57,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     ratings().to_parquet(folder / "ratings.parquet")
     places = {"input.path": folder / "ratings.parquet", "output.path": folder / "nightly"}
-    outcome = run_retrain({**FIT, **RANK, **places, "model.warm_start": "previous"})
-    assert outcome.code == 0, outcome
+    publish(Retrain, {**FIT, **RANK, **places, "model.warm_start": "previous"})
     return folder
 
 
@@ -79,9 +79,6 @@ def recommended(run: Path) -> pd.DataFrame:
 
 def assert_same_tables(found: pd.DataFrame, expected: pd.DataFrame, tolerance: float) -> None:
     pd.testing.assert_frame_equal(found, expected, rtol=0, atol=tolerance, check_dtype=True)
-
-
-# ---- the files of the model
 
 
 # What happens to the model of a run, and how the message goes on. {part} is a file of its factors.
@@ -121,45 +118,26 @@ def test_a_model_whose_files_are_not_those_of_its_run_is_not_served(
     assert names_in(tmp_path / "out") == set()
 
 
-@pytest.mark.parametrize("how", ["a byte is flipped", "the model is gone"])
+@pytest.mark.parametrize("how", ["a byte is flipped", "the model is gone", "the run is gone"])
 def test_a_fit_does_not_start_from_a_model_whose_files_are_not_those_of_its_run(
     how: str, trained: Path, fit_again: dict[str, Any], tmp_path: Path
 ) -> None:
     """Nor does it start cold, as if there were none."""
     output = Path(shutil.copytree(trained / "nightly", tmp_path / "nightly"))
-    before, said = current_run_id(str(output)), damage_model(output, how)
+    before = current_run_id(str(output))
+    if how == "the run is gone":
+        shutil.rmtree(run_directory(output))
+        said = "setting model.warm_start: CURRENT names a run that is not there, file:"
+    else:
+        said = damage_model(output, how)
     outcome = run_retrain({**fit_again, "output.path": output, "model.warm_start": "previous"})
     assert outcome.code == 3, outcome
     assert said in outcome.message
     assert current_run_id(str(output)) == before
 
 
-def test_a_model_that_was_saved_by_hand_has_no_checksums_and_is_served(
-    trained: Path, settings: dict[str, Any], tmp_path: Path
-) -> None:
-    model = shutil.copytree(run_directory(trained / "nightly") / "model", tmp_path / "by-hand" / "model")
-    outcome = run_job(Recommend, {**settings, "model.path": model})
-    assert outcome.code == 0, outcome
-
-
-def test_a_warm_start_from_a_run_that_is_gone_is_no_silent_cold_start(
-    trained: Path, fit_again: dict[str, Any], tmp_path: Path
-) -> None:
-    output = tmp_path / "out"
-    output.mkdir()
-    (output / "CURRENT").write_text("lost\n")
-    outcome = run_retrain({**fit_again, "model.warm_start": "previous"})
-    assert outcome.code == 3, outcome
-    assert outcome.message.startswith("setting model.warm_start: CURRENT names a run that is not there, file:")
-
-
-# ---- recommend
-
-
 def test_the_model_recommends_what_its_run_published(trained: Path, settings: dict[str, Any]) -> None:
-    outcome = run_job(Recommend, settings)
-
-    assert outcome.code == 0, outcome
+    publish(Recommend, settings)
     origin, run = run_directory(trained / "nightly"), run_directory(settings["output.path"])
     assert_same_tables(recommended(run), recommended(origin), 1e-12)
     first, record = record_of(origin), record_of(run)
@@ -178,22 +156,18 @@ def test_lists_with_intervals_are_the_same_lists(
     trained: Path, settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path
 ) -> None:
     """The fit's own, and those that its saved model gives with the ratings of the fit."""
-    runs = []
-    for job, given in ((Retrain, fit_again), (Recommend, {**settings, "output.path": tmp_path / "served"})):
-        outcome = run_job(job, {**given, "recommend.extra": "[intervals]"})
-        assert outcome.code == 0, outcome
-        runs.append(run_directory(given["output.path"]))
-        verify(str(runs[-1]))
-    for run in runs:
+    given = {Retrain: fit_again, Recommend: {**settings, "output.path": tmp_path / "served"}}
+    for job, of in given.items():
+        publish(job, {**of, "recommend.extra": "[intervals]"})
+    fitted, served = (run_directory(of["output.path"]) for of in given.values())
+    for run in (fitted, served):
         assert_same_tables(recommended(run), recommended(run_directory(trained / "nightly")), 1e-9)
-    fitted, served = (
-        read_table(run, "recommendations").sort_values(["user_id", "rank"], ignore_index=True) for run in runs
-    )
     columns = ["low", "high", "extrapolates", "odds_to_change"]
-    assert_same_tables(served[columns], fitted[columns], 1e-6)
-    assert ((fitted.low < fitted.score) & (fitted.score < fitted.high)).all()
-    assert (fitted.odds_to_change.dropna() >= 1.0).all()
-    assert "low" not in read_table(run_directory(trained / "nightly"), "recommendations")
+    ends = [
+        read_table(run, "recommendations").sort_values(["user_id", "rank"], ignore_index=True)[columns]
+        for run in (fitted, served)
+    ]
+    assert_same_tables(*ends, 1e-6)
 
 
 def test_exposure_weight_changes_the_order_and_not_the_scores(
@@ -223,22 +197,18 @@ def test_exposure_weight_changes_the_order_and_not_the_scores(
 
 
 def test_a_list_of_users_is_served_alone(trained: Path, settings: dict[str, Any], tmp_path: Path) -> None:
+    """By a model that was saved by hand, which has no checksums."""
     wanted = pd.DataFrame({"user": ["u03", "u07", "u03", "stranger"]})
     (tmp_path / "users").mkdir()
     wanted.to_csv(tmp_path / "users" / "part-0.csv", index=False)
-    whose = {"model.path": run_directory(trained / "nightly"), "recommend.users": tmp_path / "users"}
+    by_hand = shutil.copytree(run_directory(trained / "nightly") / "model", tmp_path / "by-hand" / "model")
+    whose = {"model.path": by_hand, "recommend.users": tmp_path / "users"}
 
-    outcome = run_job(Recommend, {**settings, **whose, "recommend.exclude_seen": "false"})
-
-    assert outcome.code == 0, outcome
-    run = run_directory(settings["output.path"])
+    run = publish(Recommend, {**settings, **whose, "recommend.exclude_seen": "false"})
     assert recommended(run).user_id.tolist() == ["u03"] * 3 + ["u07"] * 3
     record = record_of(run)
     assert (record["counts"]["users_asked"], record["counts"]["users_known"]) == (3, 2)
     assert "1 of the 3 users in recommend.users are not in the model" in record["warnings"][0]
-
-
-# ---- fold in
 
 
 def test_a_user_of_the_training_by_another_name_gets_the_same(
@@ -251,10 +221,7 @@ def test_a_user_of_the_training_by_another_name_gets_the_same(
     origin = run_directory(trained / "nightly")
     places = {"model.path": origin / "model", "input.format": "csv", "input.path": tmp_path / "new.csv"}
 
-    outcome = run_job(FoldIn, {**settings, **places, "validation.max_reject_share": 0.5})
-
-    assert outcome.code == 0, outcome
-    run = run_directory(settings["output.path"])
+    run = publish(FoldIn, {**settings, **places, "validation.max_reject_share": 0.5})
     before = recommended(origin).query("user_id == 'u03'").assign(user_id="new").reset_index(drop=True)
     assert_same_tables(recommended(run), before, 1e-6)
     factors, old = (read_table(directory, "user_factors").set_index("id") for directory in (run, origin))
@@ -267,9 +234,6 @@ def test_a_user_of_the_training_by_another_name_gets_the_same(
     assert [list(reasons) for reasons in read_table(run, "rejects").reasons] == [["out_of_scale"]]
 
 
-# ---- a warm start
-
-
 def test_a_warm_start_takes_fewer_iterations_and_says_from_where(
     trained: Path, fit_again: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -279,10 +243,7 @@ def test_a_warm_start_takes_fewer_iterations_and_says_from_where(
     assert cold["source"] is None
     assert any(warning.startswith("a cold start: there is no previous run") for warning in cold["warnings"])
 
-    outcome = run_retrain({**fit_again, "output.path": output, "model.warm_start": "previous"})
-
-    assert outcome.code == 0, outcome
-    warm = record_of(run_directory(output))
+    warm = record_of(publish(Retrain, {**fit_again, "output.path": output, "model.warm_start": "previous"}))
     assert warm["source"]["run_id"] == cold["run_id"]
     assert warm["source"]["path"] == f"file://{origin}/model"
     for stage in ("exposure", "outcome"):
@@ -292,24 +253,6 @@ def test_a_warm_start_takes_fewer_iterations_and_says_from_where(
     assert warm["model_version"] != cold["model_version"]  # the same settings and data, another start
     assert not list(run_directory(output).glob("model/data-*/params/*"))  # its predecessor is not saved in it
 
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"outcome.rank": 3}, "initialModel was fitted with rank=2 (here 3): a warm start needs the same"),
-        ({"exposure.rank": 3}, "initialModel has 2 exposure factors, and the exposure model's rank is 3"),
-    ],
-)
-def test_a_start_from_another_kind_of_model_is_refused_before_the_fit(
-    changed: dict[str, Any], said: str, trained: Path, fit_again: dict[str, Any]
-) -> None:
-    outcome = run_retrain({**fit_again, **changed, "model.warm_start": trained / "nightly"})
-    assert outcome.code == 2
-    assert outcome.message.startswith(f"setting model.warm_start: {said}")
-    assert "fit" not in failure_of(fit_again["output.path"])["timings"]
-
-
-# ---- refusals
 
 NOT_SERVED: dict[str, tuple[list[type[AnyJob]], dict[str, Any], int, str]] = {
     "no model is named": ([Recommend, FoldIn], {"model.path": "null"}, 2, "setting model.path: found null"),
@@ -325,6 +268,14 @@ NOT_SERVED: dict[str, tuple[list[type[AnyJob]], dict[str, Any], int, str]] = {
     "a list of nobody": ([Recommend], {"recommend.users": "{folder}/strangers"}, 3, "knows none of its 1 users"),
     "a list without users": ([Recommend], {"recommend.users": "{folder}/items"}, 3, "no column 'user': found 'item'"),
     "a list of another kind": ([Recommend], {"recommend.users": "{folder}/numbers"}, 2, "users: user ids are bigint"),
+    "a start from another rank": (
+        [Retrain], {"outcome.rank": 3, "model.warm_start": "{folder}/nightly"}, 2,
+        "setting model.warm_start: initialModel was fitted with rank=2 (here 3): a warm start needs the same",
+    ),
+    "a start from other exposures": (
+        [Retrain], {"exposure.rank": 3, "model.warm_start": "{folder}/nightly"}, 2,
+        "setting model.warm_start: initialModel has 2 exposure factors, and the exposure model's rank is 3",
+    ),
     "the model's own place": ([FoldIn], {"output.path": "{folder}/nightly"}, 2, "setting output.path: "),
 }  # fmt: skip
 
@@ -339,13 +290,16 @@ def folder(trained: Path) -> Path:
 
 
 @pytest.mark.parametrize("what", NOT_SERVED)
-def test_what_cannot_be_served_is_refused(what: str, folder: Path, settings: dict[str, Any], tmp_path: Path) -> None:
+def test_what_cannot_be_served_or_started_from_is_refused(
+    what: str, folder: Path, settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path
+) -> None:
     jobs, changed, code, said = NOT_SERVED[what]
     before = current_run_id(str(folder / "nightly"))
-    chosen = {name: value.format(folder=folder) for name, value in changed.items()}
+    chosen = {name: str(value).format(folder=folder) for name, value in changed.items()}
     for job in jobs:
-        outcome = run_job(job, {**settings, **chosen})
+        outcome = run_job(job, {**(fit_again if job is Retrain else settings), **chosen})
         assert outcome.code == code, outcome
         assert said in outcome.message
         assert names_in(tmp_path / "out") == set()
+        assert job is not Retrain or "fit" not in failure_of(tmp_path / "out")["timings"]
     assert current_run_id(str(folder / "nightly")) == before

@@ -63,7 +63,7 @@ EVERYONE = np.nonzero(np.ones(NAMES.counts.shape))
 
 
 def assert_matches(model: Outcome, dense: OutcomeReference, tolerance: float) -> None:
-    np.testing.assert_allclose(model.objective, dense.objective, rtol=1e-8)
+    np.testing.assert_allclose(model.objective, dense.objective, rtol=1e-7)
     assert_same(model.users[:, : dense.x.theta.shape[1]], dense.x.theta, tolerance)
     assert_same(model.gamma, np.asarray(dense.x.weight), tolerance)
     assert_same(model.items[:, : dense.x.beta.shape[1]], dense.x.beta, max(tolerance / 1e3, 1e-8))
@@ -79,7 +79,7 @@ def posterior_of(model: Exposure) -> Posterior:
 
 def test_stage_one_matches_the_dense_reference(spark: SparkSession, stage_one: Exposure) -> None:
     state, elbo = NAMES.exposure_reference(spark)
-    np.testing.assert_allclose(stage_one.elbo, elbo, rtol=1e-9)
+    np.testing.assert_allclose(stage_one.elbo, elbo, rtol=1e-7)
     assert_same(stage_one.users, state.user_mean, CONVERGED)
     assert_same(stage_one.items, state.item_mean, 1e-9)
 

@@ -110,13 +110,14 @@ class DataSet:
     # References
 
     def exposure_reference(self, spark: SparkSession, counted: bool = False) -> tuple[poisson.State, list[float]]:
-        """Stage 1 with the parameters of EXPOSURE, and its ELBO; without ``counted`` each pair counts once."""
+        """Stage 1 with the parameters of EXPOSURE, and its ELBOs; without ``counted`` each pair counts once."""
         data = poisson.exposures_of(self.counts if counted else self.observed.astype(float))
         users, items = (noise(EXPOSURE["seed"] + n, key, EXPOSURE["rank"]) for n, key in enumerate(self.keys(spark)))
         of_users = PRIORS.user_shape * (1.0 + users), np.full(users.shape, PRIORS.user_rate)
         of_items = PRIORS.item_shape * (1.0 + items), np.full(items.shape, PRIORS.item_rate)
         state, elbo = poisson.accelerated(poisson.State.of(of_users, of_items), data, EXPOSURE["maxIter"], PRIORS)
-        return poisson.converged_users(state, data, PRIORS, updates=200), elbo
+        state = poisson.converged_users(state, data, PRIORS, updates=200)
+        return state, [*elbo[:-1], poisson.elbo(state, data, PRIORS)]
 
     def confounder(self, posterior: Posterior, settings: dict[str, Any]) -> tuple[Array, Array]:
         """h of the pairs as they are fitted, and as they are predicted; (U, I) each."""
@@ -192,7 +193,7 @@ class DataSet:
             objective.append(ridge.objective(problem, x))
         swept, x = ridge.predict(problem, x, predicted), ridge.update_users(problem, x)
         ends = [ridge.objective(problem, of) for of in (x, ridge.sweep(problem, x))]
-        return OutcomeReference(objective, ends, x, ridge.predict(problem, x, predicted), swept)
+        return OutcomeReference([*objective[:-1], ends[0]], ends, x, ridge.predict(problem, x, predicted), swept)
 
     def _poisson(
         self, keys: list[Array], s: dict[str, Any], sweeps: int, posterior: Posterior | None
@@ -211,12 +212,12 @@ class DataSet:
         for _ in range(sweeps):
             state = poisson.update_items(poisson.update_users(state, **of_data), **of_data)
             objective.append(poisson.elbo(state, **of_data))
-            state = poisson.update_shared(state, **of_data)
-        swept, state = poisson.predict(state, data), poisson.converged_users(state, **of_data)
+            swept, state = poisson.predict(state, data), poisson.update_shared(state, **of_data)
+        state = poisson.converged_users(state, **of_data)
         ends = [poisson.elbo(of, **of_data) for of in (state, poisson.sweep(state, **of_data))]
         gamma = np.zeros(len(self.users)) if posterior is None else state.confounder_mean
         return OutcomeReference(
-            *(objective, ends),
+            *([*objective[:-1], ends[0]], ends),
             ridge.Unknowns(
                 *(state.user_mean, np.zeros(len(self.users)), np.broadcast_to(gamma, len(self.users))),
                 *(state.item_mean, np.zeros(len(self.items)), state.intercept_mean * data.fit_intercept),
@@ -236,9 +237,10 @@ class DataSet:
 
 
 class OutcomeReference(NamedTuple):
-    """Objectives after each sweep; that of the end, and after one more sweep; factors.
+    """Objectives after each sweep, the last that of the end; the end's, and after one more sweep; factors.
 
-    predicted, swept : (U, I) at the end, and after the last sweep, before the users are solved once more.
+    predicted, swept : (U, I) at the end, and after the last sweep, before the users are solved once more. The Poisson
+    outcome's shared terms are those before the sweep, as its objective has them.
     """
 
     objective: list[float]

@@ -51,15 +51,11 @@ NEED_AN_EXTRA = {
 }
 
 
-def answer(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
-
-
 @pytest.fixture(scope="module")
 def without_extras() -> dict[str, Any]:
     hidden = [package for packages in EXTRAS.values() for package in packages]
-    finished = answer(PROGRAM, json.dumps(hidden), json.dumps(list(NEED_AN_EXTRA)))
+    command = [sys.executable, "-c", PROGRAM, json.dumps(hidden), json.dumps(list(NEED_AN_EXTRA))]
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert finished.returncode == 0, finished.stderr
     seen: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
     return seen
@@ -77,24 +73,9 @@ def test_what_needs_an_extra_says_which(module: str, without_extras: dict[str, A
     assert message.endswith(f"not installed, which this part of dcrec-spark needs: pip install 'dcrec-spark[{extra}]'")
 
 
-def test_the_command_says_in_one_sentence_what_to_install() -> None:
-    hide = PROGRAM.partition("import dcrec_spark")[0]
-    program = hide + "from dcrec_spark.jobs.command import main; main()"
-    finished = answer(program, json.dumps(["click"]))
-    assert finished.returncode == 2
-    assert finished.stderr.splitlines() == [
-        "click is not installed, which this part of dcrec-spark needs: pip install 'dcrec-spark[jobs]'"
-    ]
-    assert finished.stdout == ""
-
-
 def test_the_extras_are_those_of_the_package() -> None:
     """Their packages by the names that they are imported by."""
-    distributions = {
-        "sklearn": "scikit-learn",
-        "yaml": "pyyaml",
-        "psycopg": "psycopg[binary]",
-    }
+    distributions = {"sklearn": "scikit-learn", "yaml": "pyyaml", "psycopg": "psycopg[binary]"}
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for extra, packages in EXTRAS.items():
         required = {text.split(">")[0].lower() for text in declared["optional-dependencies"][extra]}

@@ -13,6 +13,7 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
+from dcrec_spark import PublishedRun, current_run
 from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import current_run_id, read_current
 from dcrec_spark.publish.manifest import fingerprint
@@ -22,7 +23,7 @@ from dcrec_spark.publish.protocol import publish as publish_to
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.local import LocalFiles
 from tests.frames import frame_of
-from tests.storage.dying import DyingFiles, Killed
+from tests.storage.stores import DyingFiles, Killed
 
 TABLES = ("recommendations", "user_factors")
 
@@ -88,30 +89,32 @@ def hidden_names(output: Path) -> set[str]:
 
 
 def test_published_tables_are_read_back(spark: SparkSession, tmp_path: Path) -> None:
+    output = str(tmp_path / "out")
+    with pytest.raises(DataError, match=r"nothing is published under .* no CURRENT"):
+        read_current(spark, output, "recommendations")
     tables = {
         "recommendations": frame_of(spark, [("ü\u200d/'", 1, 0.5)], "user_id string, rank int, score double"),
         "rejects": frame_of(spark, [], "raw string, reasons array<string>"),
     }
-    directory = publish(spark, str(tmp_path / "out"), "r1", tables, record_of)
-    output = str(tmp_path / "out")
+    directory = publish(spark, output, "r1", tables, record_of)
     assert directory == f"file://{output}/run_id=r1"
-    for name, table in tables.items():
-        assert_df_equality(read_current(spark, output, name), table)
-    verify(directory)
-    assert sorted(os.listdir(output)) == [".lock", "CURRENT", "run_id=r1"]
-
-
-def test_the_manifest_counts_and_the_record_is_in_the_run(spark: SparkSession, tmp_path: Path) -> None:
-    publish(spark, str(tmp_path), "r1", tables_of(spark, "r1", rows=7), record_of)
-    run = tmp_path / "run_id=r1"
+    run = Path(output, "run_id=r1")
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["run_id"] == "r1"
-    for name in TABLES:
+    for name, table in tables.items():
+        assert_df_equality(read_current(spark, output, name), table)
         on_disk = {path.name: path.stat().st_size for path in (run / name).glob("*.parquet")}
-        assert manifest["tables"][name]["rows"] == 7
+        assert manifest["tables"][name]["rows"] == table.count()
         assert manifest["tables"][name]["bytes"] == sum(on_disk.values())
         assert manifest["tables"][name]["sha256"].keys() == on_disk.keys()
-    assert json.loads((run / "run.json").read_text())["rows"] == dict.fromkeys(TABLES, 7)
+    assert json.loads((run / "run.json").read_text())["rows"] == {"recommendations": 1, "rejects": 0}
+    verify(directory)
+    assert sorted(os.listdir(output)) == [".lock", "CURRENT", "run_id=r1"]
+    with pytest.raises(DataError, match=r"run r1 .* has no table others"):
+        read_current(spark, output, "others")
+    (run.parent / "CURRENT").write_text("../../etc")
+    with pytest.raises(DataError, match=r"CURRENT holds '\.\./\.\./etc'"):
+        read_current(spark, output, "recommendations")
 
 
 def test_a_reader_stays_on_the_run_it_opened(spark: SparkSession, tmp_path: Path) -> None:
@@ -154,17 +157,6 @@ def test_a_run_id_that_is_not_a_plain_name_is_refused(spark: SparkSession, tmp_p
     assert os.listdir(tmp_path) == []
 
 
-def test_a_pointer_that_names_no_run_is_reported(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nothing is published under .* no CURRENT"):
-        read_current(spark, str(tmp_path), "recommendations")
-    (tmp_path / "CURRENT").write_text("../../etc")
-    with pytest.raises(DataError, match=r"CURRENT holds '\.\./\.\./etc'"):
-        read_current(spark, str(tmp_path), "recommendations")
-    (tmp_path / "CURRENT").write_text("r1")
-    with pytest.raises(DataError, match=r"run r1 .* has no table recommendations"):
-        read_current(spark, str(tmp_path), "recommendations")
-
-
 def test_what_is_no_table_is_published_too_and_checked_to_its_last_file(spark: SparkSession, tmp_path: Path) -> None:
     def save(uri: str) -> None:
         inside = Path(uri.removeprefix("file://"), "data", "frames")
@@ -183,25 +175,6 @@ def test_what_is_no_table_is_published_too_and_checked_to_its_last_file(spark: S
     found = "part-0 is changed; model/data/frames/part-1 is missing; model/data/frames/part-2 is not of this run"
     with pytest.raises(DataError, match=f"differs from its manifest: model/data/frames/{found}"):
         verify(str(run))
-
-
-def test_a_folder_that_fails_leaves_nothing_half_written(spark: SparkSession, tmp_path: Path) -> None:
-    def fail(uri: str) -> None:
-        Path(uri.removeprefix("file://")).mkdir()
-        raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        publish(spark, str(tmp_path), "r1", {}, record_of, folders={"model": fail})
-    assert os.listdir(tmp_path) == [".lock"]
-
-
-def test_an_output_below_a_file_is_refused_before_any_work(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for output in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(ConfigError, match=r"output\.path is .*, where this user can not write"):
-            ParquetSink.open(str(output)).check_writable()
-        with pytest.raises(ConfigError, match=r"output\.path"):
-            stage(spark, str(output), "r1", tables_of(spark, "r1"))
 
 
 @pytest.mark.parametrize(
@@ -391,3 +364,43 @@ def test_old_runs_go_and_the_current_one_stays_however_old(spark: SparkSession, 
     assert sink.prune(2) == ["2"]
     assert sink.run_ids() == ["3", "4"]
     assert {path.name for path in Path(output).iterdir()} == {"CURRENT", ".lock", "run_id=3", "run_id=4"}
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """An output directory with two published runs, of which the second is current."""
+    for run_id in ("r1", "r2"):
+        commit(stage_by_hand(tmp_path, run_id), {"run_id": run_id, "status": "published"})
+    return tmp_path
+
+
+def test_the_current_run_has_a_name_a_directory_and_a_record(output: Path) -> None:
+    run = current_run(str(output))
+    assert run == PublishedRun("r2", f"file://{output}/run_id=r2", {"run_id": "r2", "status": "published"})
+    (output / "CURRENT").write_text("r1", encoding="utf-8")
+    assert current_run(str(output)).run_id == "r1"
+
+
+def test_what_is_missing_is_named(output: Path) -> None:
+    (output / "run_id=r2" / "manifest.json").unlink()
+    (output / "run_id=r2" / "run.json").unlink()
+    with pytest.raises(DataError, match=r"run r2 under .* holds no run\.json"):
+        current_run(str(output))
+    (output / "CURRENT").unlink()
+    with pytest.raises(DataError, match=r"nothing is published under .* no CURRENT"):
+        current_run(str(output))
+    (output / "CURRENT").mkdir()
+    with pytest.raises(DataError, match=r"CURRENT cannot be read .*restore it"):
+        current_run(str(output))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"\xff\x00", "missing", "a directory"])
+def test_a_damaged_record_is_named(output: Path, content: bytes | str) -> None:
+    record = output / "run_id=r2" / "run.json"
+    record.unlink()
+    if isinstance(content, bytes):
+        record.write_bytes(content)
+    elif content == "a directory":
+        record.mkdir()
+    with pytest.raises(DataError, match=r"run_id=r2/run\.json is damaged: .*restore it"):
+        current_run(str(output))

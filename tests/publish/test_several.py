@@ -1,7 +1,7 @@
-"""Several places in one run: all are staged before the first changes, the directory last; failures take all back."""
+"""The steps of publishing; several places in one run: all staged before the first changes, failures take all back."""
 
-import json
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,9 +16,54 @@ from dcrec_spark.errors import AuditError, ConflictError, DcrecError
 from dcrec_spark.publish.current import current_run, current_run_id
 from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.parquet import ParquetSink, StagedRun
-from dcrec_spark.publish.protocol import publish
+from dcrec_spark.publish.protocol import Record, publish
 from dcrec_spark.publish.several import Audit, Several
 from dcrec_spark.publish.warehouse import Content, StagedTables, StoredRun, Warehouse, content_of
+
+
+class Noting:
+    """A sink for one run; ``failing`` names the step that raises ``error``."""
+
+    def __init__(self, failing: str = "", error: Exception | None = None) -> None:
+        self.steps, self.failing, self.error = list[str](), failing, error
+
+    def note(self, step: str) -> str:
+        self.steps.append(step)
+        if step == self.failing and self.error is not None:
+            raise self.error
+        return step
+
+    def stage(self, run_id: str, tables: object, folders: object) -> str:
+        return self.note("stage")
+
+    def commit(self, staged: str, record: Record) -> str:
+        return f"{self.note('commit')}: {record['status']}"
+
+    def verify(self, staged: str) -> None:
+        self.note("verify")
+
+    def discard(self, staged: str) -> None:
+        self.note("discard")
+
+
+@pytest.mark.parametrize(
+    ("failing", "error", "steps"),
+    [
+        ("", None, ["stage", "audit", "commit", "verify"]),
+        ("stage", DcrecError("disk full"), ["stage"]),
+        ("audit", AuditError("an item twice"), ["stage", "audit", "discard"]),
+        ("commit", ConflictError("another run"), ["stage", "audit", "commit", "discard"]),
+        ("verify", DcrecError("a file is changed"), ["stage", "audit", "commit", "verify"]),
+    ],
+)
+def test_a_run_is_staged_audited_committed_and_verified_and_what_fails_ends_it(
+    failing: str, error: Exception | None, steps: list[str]
+) -> None:
+    """Nothing staged stays."""
+    sink = Noting(failing, error)
+    with pytest.raises(type(error), match=str(error)) if error else nullcontext():
+        assert publish(sink, "r1", {}, lambda _: {"status": "done"}, lambda _: sink.note("audit")) == "commit: done"
+    assert sink.steps == steps
 
 
 class Rows(NamedTuple):
@@ -133,7 +178,7 @@ def run(sinks: Several, run_id: str, audit: Audit | None = None) -> None:
 
 def found(sinks: Several) -> set[str]:
     """run_ids in all places."""
-    shelves = {str(shelf.shown("items").run_id) for shelf in sinks.warehouses}  # type: ignore[attr-defined]
+    shelves = {shelf(sinks, number).shown("items").run_id for number in (0, 1)}
     return {str(current_run_id(sinks.directory.given)), *shelves}
 
 
@@ -145,12 +190,10 @@ def test_the_directory_is_audited_first_and_all_are_written_before_the_first_cha
         return {"runs": Rows("second", 1)}
 
     run(sinks, "second", audit=tell)
-    assert log == [
-        "audit items", *["left write"] * 2, *["right write"] * 2, *["left show"] * 2, *["right show"] * 2
-    ]  # fmt: skip
+    steps = ("left write", "right write", "left show", "right show")
+    assert log == ["audit items", *(step for step in steps for _ in range(2))]
     assert found(sinks) == {"second"}
-    record = current_run(sinks.directory.given).record
-    assert record["warehouses"] == {
+    assert current_run(sinks.directory.given).record["warehouses"] == {
         place: {"where": f"{place}/items, {place}/runs", "tables": {"items": 3, "runs": 1}}
         for place in ("left", "right")
     }
@@ -172,13 +215,18 @@ def test_a_place_that_fails_takes_those_before_it_back(sinks: Several, log: list
         if step == "show":
             raise ConflictError("another was first")
 
-    _, right = sinks.warehouses
-    assert isinstance(right, Shelf)
-    right.failing = refuse
+    shelf(sinks, 1).failing = refuse
     with pytest.raises(ConflictError, match="another was first"):
         run(sinks, "second")
     assert log[2:4] == ["left show", "left put back"]
     assert found(sinks) == {"first"}
+    assert [len(shelf(sinks, number).rows) for number in (0, 1)] == [1, 1]
+
+
+def shelf(sinks: Several, number: int) -> Shelf:
+    place = sinks.warehouses[number]
+    assert isinstance(place, Shelf)
+    return place
 
 
 def test_a_directory_that_moved_on_keeps_the_warehouses_as_they_were(sinks: Several, log: list[str]) -> None:
@@ -193,8 +241,8 @@ def test_a_directory_that_moved_on_keeps_the_warehouses_as_they_were(sinks: Seve
     assert found(sinks) == {"first", "other"}
 
 
-def test_a_place_found_different_afterwards_takes_all_back(sinks: Several) -> None:
-    _, right = sinks.warehouses
+def test_a_place_found_different_afterwards_takes_all_back(sinks: Several, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = shelf(sinks, 1)
 
     def spoil(staged: StagedTables, record: object) -> str:
         where = Warehouse.commit(right, staged, {})
@@ -202,11 +250,11 @@ def test_a_place_found_different_afterwards_takes_all_back(sinks: Several) -> No
         right.rows[staged.places["items"]] = Rows("spoilt", 1)
         return where
 
-    right.commit = spoil  # type: ignore[method-assign]
+    monkeypatch.setattr(right, "commit", spoil)
     with pytest.raises(DcrecError, match=r"warehouses\.right: run second was published, and items found different"):
         run(sinks, "second")
     assert found(sinks) == {"first"}
-    assert json.loads((Path(sinks.directory.root) / "run_id=first" / "run.json").read_text())["run_id"] == "first"
+    assert current_run(sinks.directory.given).record["run_id"] == "first"
 
 
 def test_a_signal_after_the_commit_leaves_all_places_on_the_new_run(

@@ -33,6 +33,22 @@ def plain_environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT)}
 
 
+def run_plain(
+    program: str, *arguments: str, cwd: Path, python: str = sys.executable
+) -> "subprocess.CompletedProcess[str]":
+    """Run Python source in a process that makes its own session, as a user does; its workers run ``python``."""
+    settings = {"JAVA_HOME": str(ensure_java().path), "OMP_NUM_THREADS": "1", "PYSPARK_PYTHON": python}
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={**plain_environment(), **settings},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=540,
+        check=False,
+    )
+
+
 def environment(home: Path) -> dict[str, str]:
     """Of every process of a cluster on loopback."""
     return {

@@ -52,17 +52,14 @@ def test_an_archive_is_fetched_once(tmp_path: Path, calls: list[Sequence[str]]) 
     assert path.read_bytes() == CONTENT
 
 
-def test_ivy_is_asked_for_one_archive_by_its_classifier_too() -> None:
-    plain, tests = (ElementTree.fromstring(WANTED._replace(version=version).module) for version in ("1.0", "1.0:tests"))
-    for module in (plain, tests):
-        (dependency,) = module.iter("dependency")
-        assert (dependency.get("rev"), dependency.get("transitive")) == ("1.0", "false")
-    classifier = "{http://ant.apache.org/ivy/maven}classifier"
-    assert [artifact.get(classifier) for module in (plain, tests) for artifact in module.iter("artifact")] == [
-        None,
-        "tests",
-    ]
-    assert WANTED._replace(version="1.0:tests").file_name == "thing-1.0-tests.jar"
+@pytest.mark.parametrize(("version", "classifier"), [("1.0", None), ("1.0:tests", "tests")])
+def test_ivy_is_asked_for_one_archive_by_its_classifier_too(version: str, classifier: str | None) -> None:
+    wanted = WANTED._replace(version=version)
+    module = ElementTree.fromstring(wanted.module)
+    (dependency,), (artifact,) = module.iter("dependency"), module.iter("artifact")
+    assert (dependency.get("rev"), dependency.get("transitive")) == ("1.0", "false")
+    assert artifact.get("{http://ant.apache.org/ivy/maven}classifier") == classifier
+    assert wanted.file_name == f"thing-1.0{'-tests' if classifier else ''}.jar"
 
 
 def test_another_archive_than_the_listed_one_is_refused(
@@ -74,10 +71,6 @@ def test_another_archive_than_the_listed_one_is_refused(
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ConfigError, match=r"conf/jars.txt lists no artifact that begins with nothing"):
         fetch_jars(tmp_path, ["nothing"])
-
-
-def test_what_ivy_says_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jars, "listed_jars", lambda: [WANTED])
     answer = subprocess.CompletedProcess((), 1, "unresolved dependency", "")
     monkeypatch.setattr(jars, "_run_ivy", lambda *_command: answer)
     with pytest.raises(ConfigError, match=r"org.example:thing:1.0 could not be fetched; Ivy says:\nunresolved"):

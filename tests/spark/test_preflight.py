@@ -1,7 +1,12 @@
-"""A session whose Python workers cannot run the package is refused in one sentence that says what to set."""
+"""Python workers: what they have to have, said in one sentence, and what they leave alone."""
 
+import gc
+import importlib
 import sys
 import venv
+import zipfile
+import zipimport
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,10 +21,11 @@ from pyspark.sql import SparkSession
 
 import dcrec_spark
 from dcrec_spark import __version__
+from dcrec_spark.engine.cells import pack
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.spark import preflight
+from dcrec_spark.spark import preflight, worker
 from dcrec_spark.spark.preflight import require_workers
-from tests.plain_session import plain_environment, run_plain
+from tests.spark.standalone import run_plain
 
 # As a user would write it, in an environment that is not activated: the workers run another Python.
 FIT = """
@@ -39,15 +45,8 @@ except ConfigError as error:
 """
 
 VERSIONS = {
-    "python": "/workers/python",
-    "home": "/workers/dcrec_spark",
-    "missing": {},
-    "numpy": np.__version__,
-    "pandas": pd.__version__,
-    "pyarrow": pa.__version__,
-    "scipy": scipy.__version__,
-    "threadpoolctl": threadpoolctl.__version__,
-    "dcrec_spark": __version__,
+    **{"python": "/workers/python", "home": "/workers/dcrec_spark", "missing": {}, "dcrec_spark": __version__},
+    **{module.__name__: module.__version__ for module in (np, pd, pa, scipy, threadpoolctl)},
 }
 
 
@@ -56,7 +55,7 @@ def test_a_fit_names_the_workers_python_what_it_lacks_and_what_to_set(tmp_path: 
     """One that needs workers: what is done in the driver's process asks nothing of them."""
     venv.create(tmp_path / "bare", symlinks=True)
     bare = str(tmp_path / "bare" / "bin" / "python")
-    run = run_plain(FIT, environment=plain_environment(bare), cwd=tmp_path)
+    run = run_plain(FIT, cwd=tmp_path, python=bare)
     assert run.returncode == 0, run.stderr
     counts, sentence = run.stdout.splitlines()
     assert counts == "3 3"
@@ -119,7 +118,7 @@ def test_failures_before_the_probe_runs(failure: str, problem: str | None) -> No
     [("local[2]", "PYSPARK_PYTHON="), ("spark://host:7077", "--archives build/environment.tar.gz#environment")],
 )
 def test_what_to_set_on_one_machine_and_on_a_cluster(monkeypatch: pytest.MonkeyPatch, master: str, words: str) -> None:
-    session: Any = SimpleNamespace(_jsparkSession=None, sparkContext=_Context(master))
+    session: Any = SimpleNamespace(_jsparkSession=None, sparkContext=SimpleNamespace(master=master))
     monkeypatch.setattr(
         preflight, "_ask_worker", lambda _session: {**VERSIONS, "missing": {"everything": "it is not there"}}
     )
@@ -128,8 +127,36 @@ def test_what_to_set_on_one_machine_and_on_a_cluster(monkeypatch: pytest.MonkeyP
     assert words in str(error.value)
 
 
-class _Context:
-    """As much of a Spark context as the question needs."""
+def archive(path: Path, *modules: str) -> Path:
+    with zipfile.ZipFile(path, "w") as file:
+        for module in modules:
+            file.writestr(f"{module}.py", f"name = {module!r}")
+    return path
 
-    def __init__(self, master: str) -> None:
-        self.master = master
+
+def test_a_changed_archive_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zipimport.zipimporter, "invalidate_caches", worker.reread_if_changed)
+    monkeypatch.syspath_prepend(str(archive(tmp_path / "modules.zip", "first_of_zip")))
+    assert importlib.import_module("first_of_zip").name == "first_of_zip"
+    archive(tmp_path / "modules.zip", "first_of_zip", "second_of_zip")
+    importlib.invalidate_caches()
+    assert importlib.import_module("second_of_zip").name == "second_of_zip"
+
+
+def test_it_holds_in_workers_and_nowhere_else(spark: SparkSession) -> None:
+    """From 3.12 on Python reads an archive when it is asked for a module, and is left alone."""
+
+    def asked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pack({})  # the package is imported
+        for batch in batches:
+            name = zipimport.zipimporter.invalidate_caches.__name__
+            frozen = gc.get_freeze_count() > 1_000  # every object of every module, not a few by chance
+            yield pa.RecordBatch.from_pydict({"name": [name] * batch.num_rows, "frozen": [frozen] * batch.num_rows})
+
+    answers = {
+        (row["name"], row["frozen"])
+        for row in spark.range(4).mapInArrow(asked, "name string, frozen boolean").collect()
+    }
+    assert answers == {("reread_if_changed" if sys.version_info < (3, 12) else "invalidate_caches", True)}
+    assert zipimport.zipimporter.invalidate_caches.__name__ == "invalidate_caches"
+    assert gc.get_freeze_count() == 0

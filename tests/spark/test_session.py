@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.spark import session
 from dcrec_spark.spark.java import ensure_java
+from tests.spark.standalone import ROOT, plain_environment
 
-ROOT = Path(__file__).resolve().parents[2]
 LOGGING = f"-Dlog4j2.configurationFile={(ROOT / 'conf' / 'log4j2.properties').as_uri()}"
 
 # Starts a session and tells, as the last line, what came of it: the driver's side, each worker's, and what a query
@@ -57,16 +57,9 @@ print(json.dumps({"settings": settings, "java": java, "command": command, "worke
 
 def report(command: list[str | Path], environment: dict[str, str], **arguments: Any) -> tuple[dict[str, Any], str]:
     """Run REPORT in a process of its own: what it tells, and what it wrote to stderr, where Java names its options."""
-    ours = ("SPARK", "PYSPARK", "JDK_JAVA_OPTIONS")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    run = subprocess.run(
-        command,
-        env={**kept, "PYTHONPATH": str(ROOT), "REPORT_ARGUMENTS": json.dumps(arguments), **environment},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    settings = {**plain_environment(), "REPORT_ARGUMENTS": json.dumps(arguments), **environment}
+    settings.pop("JDK_JAVA_OPTIONS", None)
+    run = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=240, check=False)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout.splitlines()[-1]), run.stderr
 
@@ -97,6 +90,9 @@ def test_the_active_session_is_given_back_and_takes_what_can_still_change(spark:
         assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
         assert spark.sparkContext.getConf().get("spark.driver.memory") == "2g"
         assert spark.sparkContext.master == "local[2]"
+        heap, results = session.jvm_limits(spark)
+        assert 1.8 * 2**30 < heap <= 2 * 2**30
+        assert results == math.inf
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
 
@@ -166,51 +162,33 @@ def test_who_has_a_folder_of_settings_has_its_logging(outside: pytest.MonkeyPatc
     assert settings[drivers] == "-XX:+UseParallelGC"
 
 
-def test_what_the_jvm_may_take(spark: SparkSession) -> None:
-    """The tests' heap is 2 GB, and sessions of ours collect without a limit of Spark's."""
-    heap, results = session.jvm_limits(spark)
-    assert 1.8 * 2**30 < heap <= 2 * 2**30
-    assert results == math.inf
-
-
 @pytest.mark.usefixtures("outside")
 def test_on_a_cluster_nothing_local_is_imposed() -> None:
     settings = session._settings("name", "spark://somewhere:7077", {})
-    local_only = {"spark.driver.host", "spark.driver.memory", "spark.ui.enabled", "spark.pyspark.python"}
-    local_only |= {"spark.sql.shuffle.partitions", "spark.executor.defaultJavaOptions", "spark.driver.maxResultSize"}
-    assert settings["spark.master"] == "spark://somewhere:7077"
-    assert settings["spark.driver.defaultJavaOptions"] == LOGGING
-    assert not local_only & settings.keys()
+    assert (settings["spark.master"], settings["spark.driver.defaultJavaOptions"]) == (
+        "spark://somewhere:7077",
+        LOGGING,
+    )
+    local_only = ("driver.host", "driver.memory", "ui.enabled", "pyspark.python", "sql.shuffle.partitions")
+    for name in (*local_only, "executor.defaultJavaOptions", "driver.maxResultSize"):
+        assert f"spark.{name}" not in settings
 
 
 def test_the_stronger_source_wins(outside: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The program's conf, then arguments, then this machine's defaults file, then the project's."""
     (tmp_path / "spark-defaults.conf").write_text(
-        "# a comment\n"
-        "spark.driver.memory  1g\n"
-        "spark.ui.enabled=true\n"
-        "spark.sql.session.timeZone: Asia/Tokyo\n"
+        "# a comment\nspark.driver.memory  1g\nspark.ui.enabled=true\nspark.sql.session.timeZone: Asia/Tokyo\n"
         "spark.driver.extraJavaOptions -Da=b -Dc=d\n"
     )
     outside.setenv("SPARK_CONF_DIR", str(tmp_path))
-    outside.setenv(
-        "PYSPARK_SUBMIT_ARGS", "--master local[3] --driver-memory 5g --conf spark.x=y=z --jars 'a b.jar' pyspark-shell"
-    )
+    flags = "--master local[3] --driver-memory 5g --conf spark.x=y=z --jars 'a b.jar' pyspark-shell"
+    outside.setenv("PYSPARK_SUBMIT_ARGS", flags)
     settings = session._settings("name", "local[1]", {"spark.ui.enabled": "false", "spark.master": "local[9]"})
-    assert settings["spark.master"] == "local[3]"
-    assert settings["spark.driver.memory"] == "5g"
-    assert settings["spark.ui.enabled"] == "false"
-    assert settings["spark.sql.session.timeZone"] == "Asia/Tokyo"
-    assert settings["spark.driver.extraJavaOptions"] == "-Da=b -Dc=d"
-    assert settings["spark.x"] == "y=z"
-
-
-@pytest.mark.parametrize(("machine", "heap"), [(2, 1), (4, 1), (16, 4), (256, 8)])
-def test_the_heap_is_a_quarter_of_the_machine_within_limits(
-    machine: int, heap: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "machine_memory", lambda: machine * 2**30)
-    assert session._local_settings()["spark.driver.memory"] == f"{heap * 1024}m"
+    expected = {
+        "master": "local[3]", "driver.memory": "5g", "ui.enabled": "false", "sql.session.timeZone": "Asia/Tokyo",
+        "driver.extraJavaOptions": "-Da=b -Dc=d", "x": "y=z",
+    }  # fmt: skip
+    assert {name: settings[f"spark.{name}"] for name in expected} == expected
 
 
 def test_a_container_s_limit_counts_and_no_limit_does_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -221,6 +199,9 @@ def test_a_container_s_limit_counts_and_no_limit_does_not(monkeypatch: pytest.Mo
     assert session.machine_memory() == machine
     limit.write_text(f"{2**29}\n")
     assert session.machine_memory() == 2**29
+    for machine, heap in ((2, 1), (4, 1), (16, 4), (256, 8)):
+        monkeypatch.setattr(session, "machine_memory", lambda machine=machine: machine * 2**30)
+        assert session._local_settings()["spark.driver.memory"] == f"{heap * 1024}m"
 
 
 @pytest.mark.cluster
@@ -260,8 +241,7 @@ def test_what_spark_submit_was_told_stands(tmp_path: Path) -> None:
     flags = ["--name", "nightly", "--conf", "spark.sql.session.timeZone=Asia/Tokyo"]
     environment = {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(ensure_java().path)}
     found, _ = report([*submit, *flags, script], environment, app_name="other", master="local[2]")
-    assert found["settings"]["spark.master"] == "local[1]"
-    assert found["settings"]["spark.app.name"] == "nightly"
-    assert found["settings"]["spark.sql.session.timeZone"] == "Asia/Tokyo"
-    assert found["settings"]["spark.executorEnv.OMP_NUM_THREADS"] == "1"
+    expected = {"master": "local[1]", "app.name": "nightly", "sql.session.timeZone": "Asia/Tokyo"}
+    for name, value in {**expected, "executorEnv.OMP_NUM_THREADS": "1"}.items():
+        assert found["settings"][f"spark.{name}"] == value
     assert {worker["python"] for worker in found["workers"]} == {sys.executable}

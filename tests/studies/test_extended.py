@@ -60,6 +60,7 @@ def test_simulated_parts_keep_test_pairs_out_of_the_fit_and_rare_exposures_weigh
     assert weights[few].mean() > 1.5 * weights[~few].mean()
 
 
+@pytest.mark.job
 def test_a_fit_is_measured_on_what_users_choose_and_as_if_exposure_to_items_were_equal(spark: SparkSession) -> None:
     parts = fair_parts("raises", 60, spark, Path(), 1)
     held_out = parts.of["validation"]
@@ -81,6 +82,7 @@ def test_a_fit_is_measured_on_what_users_choose_and_as_if_exposure_to_items_were
     assert found == pytest.approx([error.mean(), np.average(error, weights=weight)], abs=1e-6)
 
 
+@pytest.mark.job
 def test_the_published_archive_holds_every_unit_and_makes_the_published_page(tmp_path: Path) -> None:
     """A unit of other settings would silently be missing from the next page."""
     archive = Archive(RESULTS)

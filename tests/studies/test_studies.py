@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import structlog
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from studies import compare as module_of_comparisons
@@ -12,12 +14,11 @@ from studies import paper
 from studies import rows as module_of_rows
 from studies.datasets import DATASETS
 from studies.page import write_page
-from studies.profiles import PROFILES, YAHOO, OfData, OfSimulation, Point, Profile, density
-from studies.reproduce import Reproduce, units
+from studies.profiles import PROFILES, OfData, OfSimulation, Point, Profile, density
+from studies.reproduce import main, units
 from studies.rows import PLAIN, Budget, describe, paper_row, plain_rows, rows
 from studies.summary import difference, figure
 from studies.units import Archive, by_study, run_units
-from tests.jobs.job import failure_of, record_of, run_job
 
 pytestmark = pytest.mark.job
 
@@ -36,11 +37,11 @@ def coat_files(folder: Path, sizes: tuple[int, int] = (30, 20)) -> Path:
     return folder
 
 
-# Rows
-
-
 def test_no_row_is_tuned_harder_than_another() -> None:
-    """All rows of an outcome draw the same settings of it, as often."""
+    """All rows of an outcome draw the same settings of it, as often; placebos those of the deconfounded row."""
+    fitted, permuted = (paper_row("weighted", "deconfounded", kind) for kind in ("fitted", "permuted"))
+    assert list(fitted.draw(TINY, 0, None)) == list(permuted.draw(TINY, 0, None))
+    assert {row.name for row in rows()} >= set(paper.ROWS)
     own = {"adjustment", "confounderReg", "confounderWeight", "unobservedWeight"}
     for outcome in paper.OUTCOMES:
         drawn = {row.name: list(row.draw(Budget(draws=7), 3, None)) for row in rows() if row.name.startswith(outcome)}
@@ -55,13 +56,6 @@ def test_no_row_is_tuned_harder_than_another() -> None:
             assert all((sample[1] is not None) == ("deconfounded" in name) for sample in samples)
 
 
-def test_placebos_are_the_deconfounded_rows_with_another_confounder() -> None:
-    fitted, permuted = (paper_row("weighted", "deconfounded", kind) for kind in ("fitted", "permuted"))
-    assert list(fitted.draw(TINY, 0, None)) == list(permuted.draw(TINY, 0, None))
-    assert {row.name for row in rows()} >= set(paper.ROWS)
-    assert len(rows()) == 18
-
-
 def test_plain_settings_differ_in_the_confounder_alone() -> None:
     own = {"adjustment", "confounderWeight", "fitIntercept"}
     for outcome in paper.OUTCOMES:
@@ -72,9 +66,6 @@ def test_plain_settings_differ_in_the_confounder_alone() -> None:
         first = [samples[0][0] for samples in drawn]
         assert [of.get("confounderWeight") for of in first] == [None, "user", *["global"] * 3, None, "global"]
         assert [of["fitIntercept"] for of in first] == [True] * 5 + [False] * 2
-
-
-# Splits
 
 
 def test_coat_keeps_its_random_test_but_for_what_is_in_training(spark: SparkSession, tmp_path: Path) -> None:
@@ -115,9 +106,6 @@ def test_yahoo_r3_is_read_from_its_original_files(spark: SparkSession, tmp_path:
     strangers = DATASETS["yahoo-r3-new-users"](spark, tmp_path, 0)
     assert set(strangers.of["test"]["user"]) <= set(strangers.of["fold_in"]["user"])
     assert not set(strangers.of["test"]["user"]) & set(strangers.ratings("train", "validation").user)
-
-
-# Runs
 
 
 @pytest.fixture(scope="module")
@@ -185,46 +173,21 @@ def test_a_unit_that_is_done_is_not_run_again_unless_its_settings_change(profile
     assert "coat-seed-0" not in archive.read(units(harder, work / "data"))
 
 
-def test_the_job_continues_from_what_is_done_and_leaves_its_record(
-    profile: Profile, work: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_command_continues_from_what_is_done(
+    profile: Profile, work: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
 ) -> None:
     monkeypatch.setitem(PROFILES, "quick", profile)
-    places = {"studies.data": work / "data", "studies.work": work / "cells", "output.path": work / "page"}
-    outcome = run_job(Reproduce, {**places, "studies.only": "[coat]"})
-    assert outcome.code == 0, outcome
-    assert "2 units, 2 of them done already" in outcome.printed
-    record = record_of(work / "cells")
-    assert (record["job"], record["status"], record["exit_code"]) == ("reproduce", "finished", 0)
-    assert record["counts"] == {"units": 2, "units_before": 2}
-    for settings, message in {
-        ("studies.only", "[coat, cote]"): "found 'cote', expected beginnings of between-spread-0.6",
-        ("studies.data", "nowhere"): "setting studies.data: found 'nowhere', expected the folder",
-    }.items():
-        refused = run_job(Reproduce, {**places, **dict([settings])})
-        assert refused.code == 2, refused
-        assert message in refused.message
-
-
-def test_a_study_that_fails_leaves_its_record_and_no_page(
-    profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(PROFILES, "quick", profile)
-    (tmp_path / "data").mkdir()
-    places = {"studies.data": tmp_path / "data", "studies.work": tmp_path / "cells", "output.path": tmp_path / "page"}
-    outcome = run_job(Reproduce, {**places, "studies.only": "[coat-]"})
-    assert outcome.code == 3, outcome
-    record = failure_of(tmp_path / "cells")
-    assert (record["job"], record["status"], record["exit_code"]) == ("reproduce", "failed", 3)
-    assert not (tmp_path / "page" / "README.md").exists()
-
-
-def test_profiles_name_data_sets_that_are_known() -> None:
-    for chosen in PROFILES.values():
-        assert chosen.data.keys() | YAHOO.keys() <= DATASETS.keys()
-        assert chosen.cut
-
-
-# Summaries
+    archive = Archive(work / "cells" / "units.zip")
+    places = ["--data", work / "data", "--work", archive.path, "--output", work / "again"]
+    before = archive.path.stat().st_mtime_ns
+    done = CliRunner().invoke(main, [*map(str, places), "--only", "coat"], catch_exceptions=False)
+    structlog.reset_defaults()  # it logs to the runner's stream, which is closed now
+    assert done.exit_code == 0, done.output
+    assert archive.path.stat().st_mtime_ns == before
+    assert (work / "again" / "README.md").read_text().count("## ") > 3
+    refused = CliRunner().invoke(main, [*map(str, places), "--only", "cote"])
+    assert refused.exit_code == 2
+    assert "found 'cote', expected beginnings of" in " ".join(refused.output.split())
 
 
 def cell(*replications: float) -> dict[str, object]:

@@ -26,7 +26,7 @@ from dcrec_spark.publish.several import Several
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.hadoop import HadoopFiles, ObjectFiles
 from dcrec_spark.storage.protocol import ChangedError
-from tests.storage.dying import Killed
+from tests.storage.stores import Killed
 from tests.warehouse.judges import Place, watching
 from tests.warehouse.objects import BUCKET, Found, ObjectStore
 from tests.warehouse.servers import Hdfs

@@ -174,9 +174,9 @@ def _gather(start: int, stop: int, given: RowSystems, gathered: Numbers, curved:
                 gathered[at + k] = number
                 curved[at + k] = number * weight
         for n in range(end - start, tiled(end - start)):
-            at = (panel * PIECE + n) * PANEL
-            gathered[at : at + PANEL] = zero
-            curved[at : at + PANEL] = zero
+            row = (panel * PIECE + n) * PANEL
+            gathered[row : row + PANEL] = zero
+            curved[row : row + PANEL] = zero
     if given.border.shape[1] > 0:
         for n in range(start, end):
             at = np.uint64(place(PIECE, n - start, last))
@@ -276,6 +276,6 @@ def _substitute(triangle: Numbers, j: int, rows: int, right: Numbers) -> None:
     tile = place(rows, j, j)
     for row, known in enumerate((a, b, c, d)):
         left = right[j + row] - known
-        for k in range(row):
-            left -= triangle[tile + row * PANEL + k] * right[j + k]
+        for before in range(row):
+            left -= triangle[tile + row * PANEL + before] * right[j + before]
         right[j + row] = left * triangle[tile + row * PANEL + row]

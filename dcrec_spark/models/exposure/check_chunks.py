@@ -1,11 +1,12 @@
-"""The predictive check on the cluster: chunks of users with their pairs, against the factors of all items.
+"""Chunks of a predictive check: users with their pairs, against the factors of all items.
 
     users + pairs -> chunks (cells of some hundred thousand pairs)  \\
                                                                      cross -> a row for each user, one for each chunk
     items         -> one cell                                       /
 
 Each chunk draws the items' factors for itself, the same ones by their keys. That takes as many draws as a fit's
-iteration has, R times, so that chunks are large. The items' cell has to fit into a worker a few times over.
+iteration has, R times, so that chunks are large. The items' cell has to fit into a worker a few times over. A single
+chunk is checked in this process.
 """
 
 from collections.abc import Iterable, Iterator
@@ -48,6 +49,8 @@ def check_on_cluster(
     pairs : ``user_id, item_idx, total, held_out``. users, items : ``id, shape, rate``, the items with ``idx`` too.
     rows : about how many pairs there are.
     """
+    if rows <= CHUNK_PAIRS:
+        return _check_here(pairs, users, items, how, replications, seed)
     require_workers(pairs.sparkSession)
     n_chunks = max(1, min(cores(pairs.sparkSession), rows // FEWEST_PAIRS), -(-rows // CHUNK_PAIRS))
     id_type = users.schema["id"].dataType.simpleString()
@@ -59,6 +62,22 @@ def check_on_cluster(
                 yield from _check_chunk(chunk, ids.values, user_cell, item_cell, how, replications, seed)
 
     return cells.mapInArrow(check, f"id {id_type}, {_sql({**_OF_USERS, **_OF_CHUNKS})}")
+
+
+def _check_here(
+    pairs: DataFrame, users: DataFrame, items: DataFrame, how: HeldOut, replications: int, seed: int
+) -> DataFrame:
+    """Make the rows of :func:`check_on_cluster`, of one chunk, in this process: starting workers takes longer."""
+    checked = users.join(pairs.select(F.col("user_id").alias("id")).distinct(), "id", "left_semi")
+    factors = checked.select(F.lit(0).alias("chunk"), "id", _key("id"), "shape", "rate").toArrow()
+    cells = _user_cell(factors, pairs.select("user_id", "item_idx", "total", "held_out").toArrow())
+    item_cell = _pack_items(items.select("idx", _key("id"), "shape", "rate").toArrow())["item_cell"][0]
+    batches = [
+        batch
+        for chunk, ids, user_cell in zip(*(cells[name] for name in ("chunk", "ids", "user_cell")), strict=True)
+        for batch in _check_chunk(chunk, ids.values, user_cell, item_cell, how, replications, seed)
+    ]
+    return pairs.sparkSession.createDataFrame(pa.Table.from_batches(batches))
 
 
 def users_of(checked: DataFrame) -> DataFrame:
@@ -124,12 +143,12 @@ def _user_cell(factors: pa.Table, pairs: pa.Table) -> pa.Table:
 
 def _item_cell(items: DataFrame) -> DataFrame:
     """``item_cell``: one row with the factors of all items, in the order of their places."""
-
-    def to_cell(table: pa.Table) -> pa.Table:
-        return pa.table({"item_cell": pa.array([pack(_factor_arrays(table.sort_by("idx")))], pa.binary())})
-
     columns = items.select("idx", _key("id"), "shape", "rate")
-    return columns.groupBy().applyInArrow(to_cell, "item_cell binary")
+    return columns.groupBy().applyInArrow(_pack_items, "item_cell binary")
+
+
+def _pack_items(table: pa.Table) -> pa.Table:
+    return pa.table({"item_cell": pa.array([pack(_factor_arrays(table.sort_by("idx")))], pa.binary())})
 
 
 def _factor_arrays(table: pa.Table) -> dict[str, Array]:

@@ -1,5 +1,6 @@
 """Poisson factorization of the exposures: who looked at what, and the substitute for what drove it."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pyspark.ml import Estimator
@@ -8,7 +9,7 @@ from pyspark.sql import DataFrame
 from dcrec_spark.engine.ascent import Start
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.engine.sides import State
-from dcrec_spark.models.exposure.held_out import hold_out_exposures
+from dcrec_spark.models.exposure.held_out import held_out_likelihood, hold_out_exposures
 from dcrec_spark.models.exposure.model import ExposureParams, PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
@@ -145,6 +146,39 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
             return model.predictiveCheck(split.exposures, replications, seed)
         finally:
             model.release()
+
+    def heldOutLikelihood(
+        self, dataset: DataFrame, ranks: Sequence[int], share: float = 0.2, seed: int = 0
+    ) -> dict[int, float]:
+        """Judge ranks by exposures that are held out: fit each rank to the rest. The largest value is the best.
+
+        Parameters
+        ----------
+        dataset : DataFrame
+            The columns of a fit.
+        ranks : sequence of int
+            To compare, on one split.
+        share : float
+            Of the exposures that is held out, in (0, 1).
+        seed : int
+            Of the split.
+
+        Returns
+        -------
+        dict
+            Rank -> Poisson log-likelihood of all pairs' held-out parts at the posterior means, divided by the number of
+            held-out exposures. Users and items without an exposure in training are left out.
+        """
+        get = self.getOrDefault
+        split = hold_out_exposures(dataset, get("userCol"), get("itemCol"), get("countCol"), share, seed)
+        found = {}
+        for rank in ranks:
+            model = self.copy({self.rank: rank}).fit(split.training)
+            try:
+                found[rank] = held_out_likelihood(model, split.exposures, share)
+            finally:
+                model.release()
+        return found
 
 
 class ExposureFit(NamedTuple):

@@ -1,4 +1,4 @@
-"""Exposures held out of training, for the predictive check of an exposure model.
+"""Exposures held out of training, for the predictive check of an exposure model and to judge its rank.
 
 Every single exposure is held out by itself with the same probability: a pair that is there or not, whole, of a count,
 each of its units. So a Poisson model stays one: where counts are Poisson(r), their training part is Poisson((1 - s) r)
@@ -8,12 +8,16 @@ or not, so that its zero says nothing about what was held out.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.models.fitting.checks import require_columns
+from dcrec_spark.models.fitting.factors import matrix_of
 
 HELD_OUT = "held_out"
 SHARE = "held_out_share"
@@ -69,6 +73,28 @@ def hold_out_exposures(
     if count:
         training = training.withColumn(count, left.cast(df.schema[count].dataType))
     return ExposureSplit(training.select(*[F.col(f"`{name}`") for name in df.columns]), exposures)
+
+
+def held_out_likelihood(model: Any, exposures: DataFrame, share: float) -> float:
+    """Compute the Poisson log-likelihood of held-out parts, of all pairs of a model, for each held-out exposure.
+
+    With r the fitted rate, the held-out part has the rate s / (1 - s) r. Its sum over all pairs is a product of the
+    sums of both sides' mean factors. log k! is left out: it is the same for all models.
+
+    model : a PoissonFactorizationModel, fitted to the training part. exposures : of an ExposureSplit.
+    """
+    thinned, rate = share / (1.0 - share), model.getOrDefault("exposureCol")
+    pairs = model.transform(exposures.where(F.col(HELD_OUT) > 0)).where(F.col(rate).isNotNull())
+    count = F.col(HELD_OUT)
+    likely = F.sum(count * F.log(thinned * F.col(rate)))
+    found = pairs.agg(likely.alias("likely"), F.sum(count).alias("count")).collect()[0]
+    users, items = (_sum_of_means(side) for side in (model.userFactors, model.itemFactors))
+    return float((found["likely"] - thinned * float(users @ items)) / found["count"])
+
+
+def _sum_of_means(factors: DataFrame) -> Floats:
+    table = factors.select("shape", "rate").toArrow()
+    return np.asarray((matrix_of(table["shape"]) / matrix_of(table["rate"])).sum(axis=0))
 
 
 def _held_out(user: str, item: str, count: str | None, share: float, seed: int) -> Column:

@@ -32,7 +32,7 @@ units of the replications' deviation, summed, can, and has its own p.
 
 What the check can't see: structure that the model averages out correctly. A model of rank 1 knows only activity and
 popularity, is right about both, and passes on exposures that come in sharp blocks. Whether there is more to know is a
-comparison: of ``logLikelihood`` for several ranks on the same split, where higher is better. And with many users the
+comparison of held-out likelihoods on one split (``PoissonFactorization.heldOutLikelihood``). And with many users the
 check sees small misfits that matter little: ``meanUserPValue``, which is Wang and Blei's overall figure, says how far
 a single user is from the middle, however many there are.
 
@@ -65,7 +65,10 @@ FEWEST_REPLICATIONS = 20
 
 @dataclass(frozen=True)
 class PredictiveCheck:
-    """The result of a predictive check.
+    """The result of a predictive check: whether held-out exposures look like draws from the model.
+
+    It is no judge of the rank: a rank that is too low averages structure out, and passes. Held-out likelihood is one:
+    ``PoissonFactorization.heldOutLikelihood``.
 
     users : DataFrame[id, p_value, n, log_likelihood]. N held-out exposures, log_likelihood over all items.
     pValue : of the sum of all users' log-likelihoods. spreadPValue : of the sum of their squared deviations.
@@ -102,7 +105,7 @@ class PredictiveCheck:
     def verdict(self) -> str:
         """What to make of it, in words."""
         if self.passed:
-            return "exposures look like draws from the model"
+            return "exposures look like draws from the model, which does not say that the rank is right"
         return "far from the middle: do not trust a_hat"
 
     @property

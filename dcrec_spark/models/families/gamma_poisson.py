@@ -175,7 +175,8 @@ def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is
     if is_user:
         return result
     changes = [np.abs(result.memory[name] / inputs.memory[name] - 1.0) for name in ("shape", "rate")]
-    result.sums["movement"] = np.array(sum(float((change.astype(np.float64) ** NORM).sum()) for change in changes))
+    movement = np.array(sum(float((change.astype(np.float64) ** NORM).sum()) for change in changes))
+    result = result._replace(sums={**result.sums, "movement": movement})
     return _add_scores(inputs, model, shared, block, result, cols)
 
 

@@ -93,7 +93,7 @@ class GammaPoissonSteps(GammaPoisson):
 
     def movement(self, items: Arrays) -> float:
         """Return the norm of the relative changes of the items' shapes and rates, at least the largest of them."""
-        return float(items["movement"]) ** (1.0 / NORM)
+        return float(items["movement"] ** (1.0 / NORM))
 
     def converged_objective(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
         """Return the ELBO of converged users, from their own sums over the nonzeros."""

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from dcrec_spark.errors import ConfigError, DataError, FitError
 from dcrec_spark.evaluation.measures import MetricSettings
 from dcrec_spark.evaluation.result import Metrics, Score
 from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates
-from dcrec_spark.jobs.tune.fits import Attempt, fits_in_memory, metric_settings
+from dcrec_spark.jobs.tune.fits import Attempt, fits_in_memory
 from dcrec_spark.jobs.tune.job import search
 from dcrec_spark.jobs.tune.trials import Ledger, Measured, TrialRow, choose
 from dcrec_spark.storage.local import LocalFiles
@@ -66,9 +65,6 @@ def row(number: int, value: float, noise: Sequence[float] = NOISE) -> TrialRow:
     return TrialRow.of(replace(candidate, number=number), "s", "r", "ndcg", measured(value, noise))
 
 
-# ---- candidates
-
-
 def test_a_grid_is_every_combination_once() -> None:
     found = draw_candidates(config("space.exposure.rank=[2,3]", "space.outcome.alpha=[1,10,40]"))
     assert {(c.exposure.rank, c.outcome.alpha) for c in found if c.exposure} == {
@@ -96,15 +92,12 @@ def test_random_draws_are_those_of_the_seed_and_inside_the_space() -> None:
 
 
 def test_settings_that_make_no_difference_make_no_candidate() -> None:
-    """The classical model has no stage 1."""
+    """The classical model has no stage 1. No settings at all are refused."""
+    with pytest.raises(ConfigError, match=r"setting tuning\.space: found no settings to try.*conf/tune\.yaml"):
+        draw_candidates(config())
     found = draw_candidates(config("space.exposure.rank=[2,3,4]", "space.outcome.adjustment=[none,deconfounded]"))
     assert sorted(c.outcome.adjustment for c in found) == ["deconfounded"] * 3 + ["none"]
     assert len(draw_candidates(config(RANKS, "trials=100", kind="random"))) == 9
-
-
-def test_what_cannot_be_searched_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"setting tuning\.space: found no settings to try.*conf/tune\.yaml"):
-        draw_candidates(config())
 
 
 def test_counts_and_given_propensities_are_fitted_on_the_cluster() -> None:
@@ -116,25 +109,13 @@ def test_counts_and_given_propensities_are_fitted_on_the_cluster() -> None:
     assert not fits_in_memory(settings, draw_candidates(settings), [*columns, "count"])
 
 
-def test_trials_are_measured_as_models_are_evaluated() -> None:
-    given = ["tuning.metric=ndcg@7", "evaluation.relevant_from=4", "evaluation.bootstrap=9"]
-    found = metric_settings(load_config(TuneConfig, None, given))
-    assert (found.ks, found.relevance, found.replications) == ((5, 7), 4.0, 9)
-
-
-# ---- the search
-
-
 def test_every_candidate_is_fitted_and_the_best_is_chosen(tmp_path: Path) -> None:
     rows = run(tmp_path, Formula(), config(RANKS))
     assert [r.trial for r in rows] == list(range(9))
     assert [r.value for r in rows] == pytest.approx([rank / 10 for rank in range(1, 10)])
     assert json.loads(rows[3].parameters) == {"outcome.rank": 4}
     assert choose(rows, SETTINGS).best.trial == 8
-
-
-def test_errors_are_minimised(tmp_path: Path) -> None:
-    rows = run(tmp_path, Formula(), config(RANKS, "metric=mse"))
+    rows = run(tmp_path / "errors", Formula(), config(RANKS, "metric=mse"))
     assert choose(rows, SETTINGS).best.value == pytest.approx(0.1)
 
 
@@ -177,9 +158,6 @@ def test_a_wider_space_reuses_trials_and_another_search_does_not(tmp_path: Path)
     assert Ledger(LocalFiles(), str(tmp_path), "s").count_others() == 1
 
 
-# ---- the choice
-
-
 def test_the_second_best_is_compared_on_the_same_resamples() -> None:
     """Noise that both share does not hide the difference; noise of their own does."""
     noise = (np.random.default_rng(3).standard_normal(200) * 0.1).tolist()
@@ -187,10 +165,6 @@ def test_the_second_best_is_compared_on_the_same_resamples() -> None:
     assert "trial 1 is better than trial 2" in choose([alike, one], SETTINGS).verdict()
     assert "trial 1 is not shown to be better than trial 3" in choose([unlike, one], SETTINGS).verdict()
     assert "no second trial" in choose([one], SETTINGS).verdict()
+    bare = [row(1, 0.1, ()), row(2, 0.2, ())]
+    assert "+0.1000; without resamples" in choose(bare, replace(SETTINGS, replications=0)).verdict()
     assert [r.trial for r in choose([row(4, 0.5), row(3, 0.5)], SETTINGS).trials] == [3, 4]
-
-
-def test_without_resamples_a_choice_may_be_chance() -> None:
-    bare: Any = [row(1, 0.1, ()), row(2, 0.2, ())]
-    verdict = choose(bare, replace(SETTINGS, replications=0)).verdict()
-    assert verdict.startswith("trial 2 is ahead of trial 1, the next one: ndcg +0.1000; without resamples")

@@ -12,7 +12,7 @@ from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.config.load import load_config
 from dcrec_spark.jobs.tune.job import Tune
 from dcrec_spark.publish.parquet import verify
-from tests.jobs.job import names_in, read_table, record_of, run_directory, run_job
+from tests.jobs.job import names_in, publish, read_table, record_of, run_directory, run_job
 from tests.publish.test_parquet import commit, stage_by_hand
 
 SETTINGS = {
@@ -109,8 +109,7 @@ def test_every_trial_is_recorded_and_the_best_is_a_configuration(searched: Path)
 def test_the_cluster_comes_to_the_same_metrics(searched: Path, ratings: Path, tmp_path: Path) -> None:
     """Both drop the held-out ratings of items without training, and those items from the coverage."""
     places = {"input.path": ratings, "output.path": tmp_path / "out"}
-    outcome = run_job(TuneOnCluster, {**SETTINGS, **places, **dict.fromkeys(SPACE, "[2]")})
-    assert outcome.code == 0, outcome
+    publish(TuneOnCluster, {**SETTINGS, **places, **dict.fromkeys(SPACE, "[2]")})
     here, there = trials(run_directory(tmp_path / "out")), trials(run_directory(searched))
     sizes = [record_of(run_directory(output))["counts"] for output in (tmp_path / "out", searched)]
     assert sizes[0] == {**sizes[1], "trials": 1}
@@ -129,8 +128,7 @@ def test_weighted_errors_are_the_same_in_memory_and_on_the_cluster(ratings: Path
     given |= {"tuning.metric": "mse", "tuning.weights": "exposure"}
     found = []
     for job in (Tune, TuneOnCluster):
-        outcome = run_job(job, {**given, "output.path": tmp_path / job.__name__})
-        assert outcome.code == 0, outcome
+        publish(job, {**given, "output.path": tmp_path / job.__name__})
         found.append(dict(trials(run_directory(tmp_path / job.__name__)).metrics[0]))
     assert found[0] == pytest.approx(found[1], rel=1e-9)
 
@@ -140,9 +138,7 @@ def test_failed_trials_are_reported_and_the_latest_ratings_can_choose(ratings: P
         **{"input.path": ratings, "input.columns.timestamp": "time", "output.path": tmp_path / "out"},
         **{"tuning.split": "time", "tuning.metric": "mse", "tuning.space.outcome.reg_param": "[1,1e12]"},
     }
-    outcome = run_job(Tune, {**SETTINGS, **settings})
-    assert outcome.code == 0, outcome
-    run = run_directory(tmp_path / "out")
+    run = publish(Tune, {**SETTINGS, **settings})
     table, record = trials(run), record_of(run)
     assert list(table.status) == ["done", "failed"]
     assert "all factors are zero" in table.error[1]
@@ -172,16 +168,13 @@ def test_what_cannot_be_searched_is_refused_at_once(
     assert names_in(tmp_path / "out") == set()
 
 
-def test_a_dry_run_shows_the_plan_and_writes_nothing(ratings: Path, tmp_path: Path) -> None:
-    places = {"input.path": ratings, "output.path": tmp_path / "out"}
-    outcome = run_job(Tune, {**SETTINGS, **SPACE, **places}, "--dry-run")
+def test_a_dry_run_shows_the_plan_and_the_directory_of_another_job_is_refused(ratings: Path, tmp_path: Path) -> None:
+    given = {**SETTINGS, **SPACE, "input.path": ratings}
+    outcome = run_job(Tune, {**given, "output.path": tmp_path / "out"}, "--dry-run")
     assert outcome.code == 0, outcome
     assert "grid search of 4 trials over 2 exposure models, by ndcg" in " ".join(outcome.printed.split())
     assert not (tmp_path / "out").exists()
-
-
-def test_the_directory_of_another_job_is_refused(ratings: Path, tmp_path: Path) -> None:
     commit(stage_by_hand(tmp_path, "one"), {"job": "retrain"})
-    outcome = run_job(Tune, {**SETTINGS, **SPACE, "input.path": ratings, "output.path": tmp_path})
+    outcome = run_job(Tune, {**given, "output.path": tmp_path})
     assert outcome.code == 2
     assert "is where the job retrain publishes" in outcome.message

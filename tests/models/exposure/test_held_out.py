@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark import hold_out_exposures
+from dcrec_spark import PoissonFactorization, hold_out_exposures
 from dcrec_spark.errors import ConfigError, DataError
 from tests.models.data_sets import NAMES
 
@@ -75,3 +75,15 @@ def test_unusable_input_is_named(spark: SparkSession) -> None:
         hold_out_exposures(hold_out_exposures(pairs).exposures)
     with pytest.raises(DataError, match=r"'rating': 2 rows are no whole numbers >= 0, such as 0.5"):
         hold_out_exposures(pairs, count="rating")
+
+
+def test_held_out_likelihood_prefers_the_rank_of_the_exposures(spark: SparkSession) -> None:
+    """Two blocks of users and items. For rank 1 it is the predictive check's likelihood of an exposure."""
+    pairs = spark.range(60 * 40).selectExpr("id div 40 as user", "id % 40 as item").where("user % 2 = item % 2").cache()
+    estimator = PoissonFactorization(rank=1, maxIter=20)
+    likelihood = estimator.heldOutLikelihood(pairs, ranks=[1, 2], seed=3)
+    assert likelihood[2] > likelihood[1] + 0.5
+    check = estimator.predictiveCheck(pairs, replications=20, seed=3)
+    assert likelihood[1] == pytest.approx(check.logLikelihood / check.n, rel=1e-9)
+    check.release()
+    pairs.unpersist()

@@ -84,16 +84,16 @@ def test_a_user_of_the_fit_under_another_name_is_recommended_the_same(
     spark: SparkSession, fitted: DeconfoundedMFModel
 ) -> None:
     """Next to all others, who are as before, or alone; released, it takes nothing with it and leaves nothing."""
-    stranger, before_all = of_users(spark, "zoë").withColumn("user", F.lit("stranger")), cached(spark)
-    folded = fitted.foldInUsers(stranger)
-    both, alone = fitted.extended(users=folded), fitted.withUsers(folded)
-    assert (both.numUsers, alone.numUsers) == (len(NAMES.users) + 1, 1)
 
     def lists(model: DeconfoundedMFModel) -> dict[str, list[str]]:
         found = model.recommendForAllUsers(3).collect()
         return {row.user: [entry.item for entry in row.recommendations] for row in found}
 
-    before = lists(fitted)
+    stranger, before = of_users(spark, "zoë").withColumn("user", F.lit("stranger")), lists(fitted)
+    before_all = cached(spark)
+    folded = fitted.foldInUsers(stranger)
+    both, alone = fitted.extended(users=folded), fitted.withUsers(folded)
+    assert (both.numUsers, alone.numUsers) == (len(NAMES.users) + 1, 1)
     assert lists(both) == {**before, "stranger": before["zoë"]}
     assert lists(alone) == {"stranger": before["zoë"]}
     for model in (both, alone):

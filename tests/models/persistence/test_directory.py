@@ -13,7 +13,7 @@ from dcrec_spark.models.persistence.directory import commit, new_data_name, read
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.protocol import Files
 from dcrec_spark.storage.staging import staged
-from tests.storage.dying import DyingFiles, Killed
+from tests.storage.stores import DyingFiles, Killed
 
 KEYS = dict.fromkeys(("class", "uid", "paramMap", "defaultParamMap", "dcrecVersion", "frames", "parts", "params"))
 

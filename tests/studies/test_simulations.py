@@ -1,11 +1,13 @@
-"""The paper's simulation: the same whatever the blocks, with the moments that its distributions have on paper."""
+"""The simulations: the paper's has the moments of its distributions, the fair one differs in the confounding alone."""
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
 from scipy import integrate, stats
 
+from studies.fair_simulation import FairSimulation, expected_of_rounded
 from studies.paper_simulation import Simulation, draw_block, draw_items, draw_users, expected_rating, simulate
 
 SMALL = Simulation(n_users=37, n_items=23, n_factors=4, gamma_reading="rate", test_pairs_per_user=5, seed=7)
@@ -75,18 +77,6 @@ def test_factors_and_exposures_have_the_moments_of_their_gamma(reading: str, sha
     assert covariance == pytest.approx(0.25 * 0.3 * scale**2, rel=0.06)
 
 
-def test_exposure_says_more_about_the_rating_the_stronger_the_confounding() -> None:
-    def correlation(strength: float) -> float:
-        settings = Simulation(
-            n_users=500, n_items=500, confounding_preference=0.0, confounding_outcome=strength, seed=1
-        )
-        block = draw_block(settings, np.arange(500), draw_items(settings))
-        return float(np.corrcoef(block.exposed.ravel(), block.rating.ravel())[0, 1])
-
-    none, some, strong = map(correlation, (0.0, 1.0, 5.0))
-    assert none + 0.05 < some < strong - 0.05
-
-
 @pytest.mark.parametrize("rate", [0.0, 0.3, 7.5, 800.0])
 def test_expected_rating_is_the_sum_over_the_clipped_poisson(rate: float) -> None:
     clipped = np.minimum(1 + np.arange(2000), 5)
@@ -108,8 +98,70 @@ def test_unseen_test_pairs_are_never_exposed_and_withheld_ones_are_no_ratings(sp
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"), [("n_users", 0), ("gamma_reading", "precision"), ("test_pairs_per_user", 1001), ("seed", -1)]
+    ("kind", "name", "value"),
+    [
+        *((Simulation, "n_users", 0), (Simulation, "gamma_reading", "precision"), (Simulation, "seed", -1)),
+        (Simulation, "test_pairs_per_user", 1001),
+        *((FairSimulation, "confounding", "both"), (FairSimulation, "effect", -1.0), (FairSimulation, "rated", 0.0)),
+        *((FairSimulation, "n_users", 0), (FairSimulation, "concentration", 0.0), (FairSimulation, "seed", -1)),
+    ],
 )
-def test_a_setting_out_of_range_is_named(setting: str, value: object) -> None:
-    with pytest.raises(ValidationError, match=setting):
-        Simulation(**{setting: value})
+def test_a_setting_out_of_range_is_named(kind: Callable[..., object], name: str, value: object) -> None:
+    given = {"confounding": "raises"} if kind is FairSimulation else {}
+    with pytest.raises(ValueError, match=name):
+        kind(**{**given, name: value})
+
+
+FAIR = {"n_users": 200, "n_items": 150, "test_pairs_per_user": 20, "seed": 3}
+
+
+def seen_minus_all(data: FairSimulation) -> float:
+    return float(data.rating[data.exposed].mean() - data.rating.mean())
+
+
+def test_data_sets_of_a_seed_share_all_but_the_effect() -> None:
+    up, down, none = (FairSimulation(kind, **FAIR) for kind in ("raises", "lowers", "none"))
+    for other in (down, none):
+        np.testing.assert_array_equal(up.exposed, other.exposed)
+        np.testing.assert_array_equal(up.in_test, other.in_test)
+    np.testing.assert_allclose(up.level - none.level, none.level - down.level, atol=1e-12)
+    assert not np.array_equal(up.exposed, FairSimulation("raises", **{**FAIR, "seed": 4}).exposed)
+
+
+def test_what_is_seen_is_rated_higher_or_lower_as_the_kind_says() -> None:
+    gap = {kind: seen_minus_all(FairSimulation(kind, **FAIR)) for kind in ("raises", "lowers", "mixed", "none")}
+    assert gap["raises"] > 0.2
+    assert gap["lowers"] < -0.2
+    assert abs(gap["mixed"]) < 0.15
+    assert abs(gap["none"]) < 0.1
+    assert seen_minus_all(FairSimulation("self-selection", **FAIR)) > 0.3
+    assert seen_minus_all(FairSimulation("single-item", **FAIR)) > 0.3
+
+
+def test_confounders_of_single_items_say_nothing_of_other_items() -> None:
+    data = FairSimulation("single-item", **FAIR)
+    left_over = data.level - FairSimulation("none", **FAIR).level
+    between_items = np.corrcoef(left_over, rowvar=False)
+    assert np.abs(between_items[~np.eye(len(between_items), dtype=bool)]).mean() < 0.1
+
+
+def test_test_pairs_are_withheld_and_so_many_of_each_user() -> None:
+    data = FairSimulation("raises", **{**FAIR, "rated": 0.1})
+    assert data.exposed.mean() == pytest.approx(0.1, abs=0.01)
+    assert set(np.unique(data.rating)) <= {1.0, 2.0, 3.0, 4.0, 5.0}
+    rated = set(zip(data.ratings["user"], data.ratings["item"], strict=True))
+    tested = list(zip(data.test["user"], data.test["item"], strict=True))
+    assert not rated & set(tested)
+    assert np.bincount(data.test["user"]).tolist() == [20] * 200
+    unseen = data.test["unseen"]
+    assert 0.8 < unseen.mean() < 1.0
+    assert not data.exposed[data.test["user"][unseen], data.test["item"][unseen]].any()
+
+
+def test_expected_ratings_are_the_means_of_rounded_draws() -> None:
+    level = np.array([0.4, 2.5, 3.3, 5.2])
+    draws = np.random.default_rng(0).normal(level, 0.9, (200_000, 4))
+    np.testing.assert_allclose(expected_of_rounded(level, 0.9), np.clip(np.rint(draws), 1, 5).mean(0), atol=0.01)
+    data = FairSimulation("raises", **FAIR)
+    user, item = data.test["user"], data.test["item"]
+    assert np.mean(data.expected(user, item) - data.test["rating"]) == pytest.approx(0, abs=0.05)

@@ -1,0 +1,173 @@
+"""Tables of a run: their columns, the promises to their readers, each broken once, and what changed since a run."""
+
+import math
+from datetime import date
+from typing import Any
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StringType
+
+from dcrec_spark.errors import AuditError, DcrecError
+from dcrec_spark.publish import schemas
+from dcrec_spark.publish.audit import Promises, audit_overlap, audit_recommendations, changes, turnover
+from tests.frames import frame_of
+
+Row = tuple[str | None, int | None, str | None, float | None, float | None, float | None]
+
+SCHEMA = "user_id string, rank int, item_id string, score double, preference double, confounder double"
+GOOD: list[Row] = [("ada", 1, "i1", 3.0, 2.0, 1.0), ("ada", 2, "i2", 2.0, 2.0, 0.0), ("bob", 1, "i2", 1.0, 1.5, -0.5)]
+SEEN = [("ada", "i3"), ("bob", "i1"), ("bob", "i3")]
+
+
+def table_of(spark: SparkSession, rows: list[Row]) -> DataFrame:
+    return frame_of(spark, rows, SCHEMA)
+
+
+def seen_by(spark: SparkSession, pairs: list[tuple[str, str]]) -> DataFrame:
+    return frame_of(spark, pairs, "user_id string, item_id string").selectExpr("*", "3.0 as rating")
+
+
+def complaint_about(table: DataFrame, seen: DataFrame | None = None) -> str | None:
+    """What the audit has to say; None where it lets the table pass."""
+    try:
+        audit_recommendations(table, seen)
+    except AuditError as refusal:
+        return str(refusal)
+    return None
+
+
+RANKS = "were not published: 1 users whose ranks do not run from 1 without gaps"
+ITEMS = "were not published: 1 users with an item twice, or missing"
+SCORES = "were not published: 1 scores that are null, NaN or infinite"
+BROKEN: dict[str, tuple[list[Row], str]] = {
+    "no rows": ([], "are empty: every user has seen every item, or none was ranked"),
+    "no first rank": ([("ada", 2, "i1", 3.0, 2.0, 1.0)], RANKS),
+    "a gap": ([*GOOD, ("ada", 4, "i4", 1.0, 1.0, 0.0)], RANKS),
+    "a rank twice": ([*GOOD, ("ada", 2, "i4", 1.0, 1.0, 0.0)], RANKS),
+    "no rank": ([("ada", None, "i1", 3.0, 2.0, 1.0)], RANKS),
+    "an item twice": ([*GOOD, ("bob", 2, "i2", 0.5, 1.0, -0.5)], ITEMS),
+    "no item": ([*GOOD, ("bob", 2, None, 0.5, 1.0, -0.5)], ITEMS),
+    "a score that is NaN": ([("ada", 1, "i1", math.nan, 2.0, 1.0), GOOD[2]], SCORES),
+    "an infinite preference": ([("ada", 1, "i1", 3.0, math.inf, 1.0)], SCORES),
+    "no confounder": ([("ada", 1, "i1", 2.0, 2.0, None)], SCORES),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_promise_is_named_with_how_often_it_is_broken(spark: SparkSession, what: str) -> None:
+    rows, message = BROKEN[what]
+    assert complaint_about(table_of(spark, rows)) == f"the recommendations {message}"
+
+
+def test_seen_items_are_refused_where_they_were_to_be_left_out(spark: SparkSession) -> None:
+    table, seen = table_of(spark, GOOD), seen_by(spark, [*SEEN, ("ada", "i2"), ("bob", "i2")])
+    assert "2 recommended items that the user has seen" in str(complaint_about(table, seen))
+    for kept in (None, seen_by(spark, SEEN)):
+        assert complaint_about(table, kept) is None
+
+
+def test_what_is_not_on_offer_and_too_many_of_a_category_are_refused(spark: SparkSession) -> None:
+    table = table_of(spark, GOOD)
+    items = frame_of(spark, [("i1", "drama"), ("i2", "drama")], "item_id string, category string")
+    audit_recommendations(table, None, Promises(items, 2))
+    with pytest.raises(AuditError, match="1 users with more than 1 items of one category"):
+        audit_recommendations(table, None, Promises(items, 1))
+    with pytest.raises(AuditError, match="2 recommended items that are not on offer"):
+        audit_recommendations(table, None, Promises(items.where("item_id = 'i1'")))
+
+
+OVERLAP = "user_id string, ratings long, effective_ratings double, smallest_propensity double, mean_rating double"
+OVERLAP += ", mean_low double, mean_high double"
+SEEN_OF_ADA = ("ada", 3, 2.5, 0.1, 3.0, 2.0, 4.0)
+UNSURE = {
+    "a user twice": ([SEEN_OF_ADA, SEEN_OF_ADA], "1 rows beyond one for each user"),
+    "worth more than there is": ([("ada", 3, 3.1, 0.1, 3.0, 2.0, 4.0)], "1 users that are worth less than one rating"),
+    "worth nothing": ([("ada", 3, 0.0, 0.1, 3.0, 2.0, 4.0)], "1 users that are worth less than one rating"),
+    "more than certain": ([("ada", 3, 2.5, 1.1, 3.0, 2.0, 4.0)], "1 propensities that are no probabilities"),
+    "a mean below its bounds": ([("ada", 3, 2.5, 0.1, 1.0, 2.0, 4.0)], "1 means that are not between their bounds"),
+    "no bound": ([("ada", 3, 2.5, 0.1, 3.0, -math.inf, 4.0)], "1 means that are not between their bounds"),
+}
+
+
+@pytest.mark.parametrize("what", UNSURE)
+def test_a_table_of_overlap_that_breaks_a_promise_is_refused(spark: SparkSession, what: str) -> None:
+    rows, message = UNSURE[what]
+    with pytest.raises(AuditError, match=f"^the table user_overlap was not published: {message}"):
+        audit_overlap(frame_of(spark, rows, OVERLAP), "user")
+
+
+@pytest.mark.parametrize("rows", [[SEEN_OF_ADA, ("bob", 1, 1.0 - 1e-12, 0.0, 0.1 + 0.2, 0.3, 0.3)], []])
+def test_a_table_of_overlap_that_keeps_its_promises_is_published(spark: SparkSession, rows: list[Any]) -> None:
+    """One without rows too: its users may have rated nothing."""
+    audit_overlap(frame_of(spark, rows, OVERLAP), "user")
+
+
+MONDAY = {"ada": ["i1", "i2", "i3"], "bob": ["i2", "i1"], "gone": ["i1"]}
+TUESDAY = {"ada": ["i2", "i1", "i4"], "bob": ["i2", "i1"], "new": ["i9"]}
+
+
+def lists(spark: SparkSession, items_of: dict[str, list[str]]) -> DataFrame:
+    rows = [
+        (user, item, rank, float(len(items) - rank))
+        for user, items in items_of.items()
+        for rank, item in enumerate(items, start=1)
+    ]
+    return frame_of(spark, rows, "user_id string, item_id string, rank int, score double")
+
+
+def test_rows_that_came_went_and_moved(spark: SparkSession) -> None:
+    found = changes(lists(spark, MONDAY), lists(spark, TUESDAY)).orderBy("user_id", "item_id").collect()
+    assert [tuple(row) for row in found] == [
+        ("ada", "i1", "moved", 1, 2),
+        ("ada", "i2", "moved", 2, 1),
+        ("ada", "i3", "removed", 3, None),
+        ("ada", "i4", "added", None, 3),
+        ("gone", "i1", "removed", 1, None),
+        ("new", "i9", "added", None, 1),
+    ]
+
+
+def test_without_a_run_before_every_row_is_added(spark: SparkSession) -> None:
+    found = changes(None, lists(spark, MONDAY)).collect()
+    assert {row["change"] for row in found} == {"added"}
+    assert len(found) == 6
+
+
+def test_places_that_hold_another_item(spark: SparkSession) -> None:
+    assert turnover(lists(spark, MONDAY), lists(spark, TUESDAY)) == (5, 1)
+
+
+def test_columns_of_the_contract() -> None:
+    assert schemas.recommendations(StringType(), LongType()).simpleString() == (
+        "struct<user_id:string,rank:int,item_id:bigint,score:double,preference:double,confounder:double,"
+        "model_version:string,run_id:string,run_date:date>"
+    )
+    assert schemas.recommendations(LongType(), LongType(), intervals=True).simpleString() == (
+        "struct<user_id:bigint,rank:int,item_id:bigint,score:double,preference:double,confounder:double,"
+        "low:double,high:double,extrapolates:boolean,odds_to_change:double,"
+        "model_version:string,run_id:string,run_date:date>"
+    )
+    assert schemas.overlap("item", StringType()).simpleString() == (
+        "struct<item_id:string,ratings:bigint,effective_ratings:double,smallest_propensity:double,mean_rating:double,"
+        "mean_low:double,mean_high:double,odds:double,model_version:string,run_id:string,run_date:date>"
+    )
+    assert schemas.user_factors(LongType()).simpleString() == (
+        "struct<id:bigint,features:array<double>,bias:double,slopes:array<double>,covariates:array<double>,"
+        "gamma:double,exposure_shape:array<double>,exposure_rate:array<double>,model_version:string,run_id:string,"
+        "run_date:date>"
+    )
+    assert "gamma" not in schemas.item_factors(LongType()).fieldNames()
+    assert schemas.METRICS.fieldNames() == ["run_id", "model", "split", "metric", "value", "ci_low", "ci_high", "n"]
+    assert schemas.REJECTS.simpleString() == "struct<raw:string,reasons:array<string>,run_id:string>"
+
+
+def test_conform_orders_columns_and_refuses_others(spark: SparkSession) -> None:
+    frame = frame_of(spark, [("r1", "x", ["why"])], "run_id string, raw string, reasons array<string>")
+    assert_df_equality(schemas.conform(frame, schemas.REJECTS, "rejects"), frame.select("raw", "reasons", "run_id"))
+    with pytest.raises(DcrecError, match=r"table rejects: missing columns \['raw'\], unexpected columns \['more'\]"):
+        schemas.conform(frame.withColumnRenamed("raw", "more"), schemas.REJECTS, "rejects")
+    wrong = frame_of(spark, [("r", "x", date(2026, 1, 1))], "run_id string, raw string, reasons date")
+    with pytest.raises(DcrecError, match=r"column reasons: found date, expected array<string>"):
+        schemas.conform(wrong, schemas.REJECTS, "rejects")

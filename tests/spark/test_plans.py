@@ -1,0 +1,140 @@
+"""Settings of the session while fits run, its caches, bounds of rows without a job, and the end of work."""
+
+import time
+from contextlib import ExitStack
+from threading import Thread
+from unittest.mock import Mock
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dcrec_spark.spark import cancellation, lineage
+from dcrec_spark.spark.cancellation import end_work
+from dcrec_spark.spark.lineage import cache_while_used, fixed_placement
+from dcrec_spark.spark.planning import ADAPTIVE_CACHE, PARTITION_BYTES, SHUFFLE_PARTITIONS, few_partitions, rows_at_most
+
+
+def test_the_size_decides_and_never_more_than_the_session_has(plain: SparkSession) -> None:
+    """Without a size only caches may be merged."""
+    for size, partitions in [(0.0, "2"), (10.5 * PARTITION_BYTES, "11"), (1e15, "200")]:
+        with few_partitions(plain, size):
+            assert plain.conf.get(SHUFFLE_PARTITIONS) == partitions
+        assert plain.conf.get(SHUFFLE_PARTITIONS) == "200"
+    before = plain.conf.get(ADAPTIVE_CACHE)
+    with few_partitions(plain):
+        assert (plain.conf.get(ADAPTIVE_CACHE), plain.conf.get(SHUFFLE_PARTITIONS)) == ("true", "200")
+    assert plain.conf.get(ADAPTIVE_CACHE) == before
+
+
+def test_the_largest_of_several_sizes_holds_while_it_is_there(plain: SparkSession) -> None:
+    """As with two fits side by side, or with a fit that learns more of its size: the order of leaving is any."""
+    small, large = ExitStack(), ExitStack()
+    small.enter_context(few_partitions(plain, 3 * PARTITION_BYTES))
+    large.enter_context(few_partitions(plain, 30 * PARTITION_BYTES))
+    assert plain.conf.get(SHUFFLE_PARTITIONS) == "30"
+    large.close()
+    assert plain.conf.get(SHUFFLE_PARTITIONS) == "3"
+    small.close()
+    assert plain.conf.get(SHUFFLE_PARTITIONS) == "200"
+
+
+def test_a_cache_that_was_computed_bounds_what_is_picked_from_it(spark: SparkSession) -> None:
+    cached = spark.range(1000, numPartitions=3).selectExpr("id", "id % 3 AS rest").cache()
+    assert rows_at_most(cached) is None
+    cached.count()
+    assert rows_at_most(cached) == 1000
+    assert rows_at_most(cached.where("rest = 1").select("id")) == 1000
+    assert rows_at_most(cached.unionAll(cached)) is None
+    cached.unpersist()
+    assert rows_at_most(cached) is None
+
+
+def test_an_estimate_is_no_bound(spark: SparkSession) -> None:
+    """With its cost-based optimizer Spark guesses how many rows a filter leaves, and may guess too few."""
+    before = spark.conf.get("spark.sql.cbo.enabled")
+    spark.conf.set("spark.sql.cbo.enabled", "true")
+    try:
+        cached = spark.range(1000).where("id % 2 < 5").cache()
+        assert cached._jdf.queryExecution().optimizedPlan().stats().rowCount().isDefined()
+        assert rows_at_most(cached) is None
+        cached.unpersist()
+    finally:
+        spark.conf.set("spark.sql.cbo.enabled", before)
+
+
+ADAPTIVE = "spark.sql.adaptive.enabled"
+
+
+@pytest.mark.parametrize("before", [None, "true", "false"])
+def test_fits_that_overlap_leave_the_session_as_it_was(spark: SparkSession, before: str | None) -> None:
+    """The first one in is the first one out, as it happens with threads."""
+    of_tests = str(spark.conf.get(ADAPTIVE))
+    spark.conf.unset(ADAPTIVE)
+    default = spark.conf.get(ADAPTIVE)
+    if before is not None:
+        spark.conf.set(ADAPTIVE, before)
+    try:
+        one, other = ExitStack(), ExitStack()
+        one.enter_context(fixed_placement(spark))
+        other.enter_context(fixed_placement(spark))
+        one.close()
+        assert spark.conf.get(ADAPTIVE) == "false"
+        other.close()
+        assert spark.conf.get(ADAPTIVE) == (before or default)
+    finally:
+        spark.conf.set(ADAPTIVE, of_tests)
+
+
+def persisted(spark: SparkSession) -> set[int]:
+    return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
+
+
+def test_a_frame_is_cached_until_nobody_refers_to_it(spark: SparkSession) -> None:
+    """Nor to one of the same plan, which shares its cache. It goes when the next one comes, and what was made from it
+    stays right. Of a stopped context nothing is asked.
+    """
+    stopped = Mock()
+    lineage._ABANDONED.put((Mock(_jsc=None), stopped))
+    frame = cache_while_used(spark.range(3))
+    before = persisted(spark)
+    frame.count()
+    (own,) = persisted(spark) - before
+    doubled, equal = frame.selectExpr("2 * id"), cache_while_used(spark.range(3))
+    del frame
+    cache_while_used(spark.range(4)).unpersist()
+    assert own in persisted(spark)
+    del equal
+    assert own in persisted(spark)
+    cache_while_used(spark.range(5)).unpersist()
+    assert own not in persisted(spark)
+    assert [row[0] for row in doubled.collect()] == [0, 2, 4]
+    stopped.unpersist.assert_not_called()
+
+
+@pytest.fixture
+def slow_job(spark: SparkSession) -> Thread:
+    """A job that takes minutes, at work."""
+    rows = spark.range(20_000, numPartitions=2).where("reflect('java.lang.Thread', 'sleep', 20L) is not null")
+
+    def count() -> None:
+        with pytest.raises(Exception, match="cancelled"):
+            rows.count()
+
+    job = Thread(target=count, daemon=True)
+    job.start()
+    deadline = time.monotonic() + 60
+    while not cancellation._is_at_work(spark.sparkContext):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return job
+
+
+def test_no_task_runs_when_work_has_been_ended_and_the_session_lives_on(spark: SparkSession, slow_job: Thread) -> None:
+    try:
+        end_work(60)
+        assert not cancellation._is_at_work(spark.sparkContext)
+        slow_job.join(60)
+        assert not slow_job.is_alive()
+        assert spark.range(3).count() == 3
+    finally:
+        spark.sparkContext.setLogLevel("WARN")

@@ -86,8 +86,8 @@ def test_the_same_pairs_are_held_out_whatever_the_seed(settings: dict[str, Any])
 def test_lists_that_have_less_than_half_of_popularity_are_warned_of(settings: dict[str, Any], tmp_path: Path) -> None:
     """Nobody likes what everybody rates: lists by potential rating hold other items, those that somebody may rate."""
     rng = np.random.default_rng(1)
-    popular = [(u, i, float(rng.integers(1, 3))) for u in range(120) for i in range(12) if rng.random() < 0.6]
-    liked = [(u, int(i), 5.0) for u in range(120) for i in rng.choice(np.arange(12, 60), 3, replace=False)]
+    popular = [(u, i, float(rng.integers(1, 3))) for u in range(500) for i in range(12) if rng.random() < 0.6]
+    liked = [(u, int(i), 5.0) for u in range(500) for i in rng.choice(np.arange(12, 60), 3, replace=False)]
     pd.DataFrame(popular + liked, columns=["user", "item", "rating"]).to_parquet(tmp_path / "ratings.parquet")
     where = {"input.path": tmp_path / "ratings.parquet", "output.path": tmp_path / "out", "recommend.top_n": 3}
     given = {**settings, **where, "outcome.outcome": "probabilistic", "audit.held_out_share": "null"}
@@ -164,7 +164,7 @@ def test_a_refused_check_keeps_the_old_tables(settings: dict[str, Any], monkeypa
     before = run_directory(settings["output.path"])
     refused = run_retrain({**settings, "exposure.rank": 1, "audit.exposure_check": "refuse"})
     assert (refused.code, refused.error["kind"]) == (4, "AuditError")
-    assert refused.message.startswith("audit.exposure_check=refuse: ")
+    assert refused.message.startswith("setting audit.exposure_check=refuse: ")
     assert "do not trust a_hat" in refused.message
     assert "another exposure.rank may pass" in refused.message
     assert run_directory(settings["output.path"]) == before

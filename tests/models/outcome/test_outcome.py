@@ -300,8 +300,17 @@ def test_cold_start(spark: SparkSession, fitted: DeconfoundedMFModel, cold: str)
 
 def test_published_tables_hold_all_that_is_known(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
     users, items = fitted.factorTables()
-    assert users.columns == ["id", "features", "bias", "gamma", "exposure_shape", "exposure_rate"]
-    assert items.columns == ["id", "features", "bias", "exposure_shape", "exposure_rate"]
+    assert users.columns == [
+        "id",
+        "features",
+        "bias",
+        "slopes",
+        "covariates",
+        "gamma",
+        "exposure_shape",
+        "exposure_rate",
+    ]
+    assert items.columns == ["id", "features", "bias", "slopes", "covariates", "exposure_shape", "exposure_rate"]
     state, _ = NAMES.exposure_reference(spark)
     assert_same(by_id(users)["exposure_shape"], state.user_shape, 1e-4)
     assert_same(by_id(items)["exposure_rate"], state.item_rate, 1e-8)

@@ -67,7 +67,7 @@ def coat(folder: Path, seed: int) -> DataSet:
     """Read Coat, with the features that it has of users and items."""
     train, test = (np.loadtxt(folder / "coat" / f"{name}.ascii") for name in ("train", "test"))
     of_users, of_items = (
-        np.loadtxt(folder / "coat" / "user_item_features" / f"{side}_features.ascii") for side in ("user", "item")
+        np.loadtxt(folder / "coat" / "user_item_features" / f"{side}_features.ascii", ndmin=2) for side in ("user", "item")
     )
     unseen = np.where(train > 0, 0, test)
     return DataSet(

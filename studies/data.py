@@ -65,9 +65,10 @@ class DataSet:
 
 def coat(folder: Path, seed: int) -> DataSet:
     """Read Coat, with the features that it has of users and items."""
-    train, test = (np.loadtxt(folder / "coat" / f"{name}.ascii") for name in ("train", "test"))
+    files = folder / "coat"
+    train, test = (np.loadtxt(files / f"{name}.ascii") for name in ("train", "test"))
     of_users, of_items = (
-        np.loadtxt(folder / "coat" / "user_item_features" / f"{side}_features.ascii", ndmin=2) for side in ("user", "item")
+        np.loadtxt(files / "user_item_features" / f"{side}_features.ascii", ndmin=2) for side in ("user", "item")
     )
     unseen = np.where(train > 0, 0, test)
     return DataSet(

@@ -95,8 +95,9 @@ def change(cells: Sequence[Cell], row: str, against: str = CLASSICAL, measure: s
 
 
 def mean_of(cells: Sequence[Cell], row: str, measure: str) -> float:
-    """Average a measure over the seeds. NaN where the row has none."""
-    return float(np.mean([cell.get(row, {}).get(measure, np.nan) for cell in cells]))
+    """Average a measure over the seeds that have the row. NaN where none has."""
+    values = [cell[row][measure] for cell in cells if measure in cell.get(row, {})]
+    return float(np.mean(values)) if values else np.nan
 
 
 def write_page(cells: Cells, output: Path) -> Path:

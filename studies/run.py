@@ -54,17 +54,21 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Plan:
-    """How much of a data set is run: seeds, settings that each row tries, and rows that are too slow for it."""
+    """How much of a data set is run: seeds, settings that each row tries, and rows that are too slow for it.
+
+    With one setting nothing is tuned: every row has its defaults, and there is no blend.
+    """
 
     seeds: int = 5
     draws: int = 6
     without: tuple[str, ...] = ()
 
 
+# It is tried by MLlib itself, so it takes most of the time: in some first seeds alone.
 _SLOW = (MLLIB_IMPLICIT,)
 PLANS = {name: Plan(without=() if name.startswith("tail") else _SLOW) for name in DATA} | {
     "ml-100k": Plan(3),
-    "ml-1m": Plan(1, 2, (*PLACEBOS, *_SLOW, "logarithm", "without intercept and biases")),
+    "ml-1m": Plan(1, 1, (*PLACEBOS, *_SLOW, "logarithm", "without intercept and biases")),
 }
 
 
@@ -72,28 +76,39 @@ def run_unit(data: DataSet, plan: Plan) -> Cell:
     """Tune every row, fit it to all ratings that are no test, and measure it: row -> measures, settings, seconds."""
     fits = Fits(data)
     found: Cell = {}
-    rows = [POPULARITY, *MODELS, *(WITH_FEATURES if data.features[0] is not None else ()), *installed_peers()]
-    members = [row for row in rows if row in {**MODELS, **WITH_FEATURES} and row not in (*PLACEBOS, *plan.without)]
+    without = (*plan.without, *(_SLOW if data.seed else ()))
+    every = [POPULARITY, *MODELS, *(WITH_FEATURES if data.features[0] is not None else ()), *installed_peers()]
+    rows = [row for row in every if row not in without]
     validated: dict[str, Array] = {}
     for row in rows:
-        if row in plan.without:
-            continue
-        start = time.perf_counter()
+        start, settings = time.perf_counter(), next(draw(row, 1, data.seed))
         if row == HALF_PLACEBO:
-            found[row] = {"settings": found[DEFAULT]["settings"]}
-            continue
-        settings, validated[row] = choose(fits, row, plan.draws)
+            settings = found[DEFAULT]["settings"]
+        elif plan.draws > 1:
+            settings, validated[row] = choose(fits, row, plan.draws)
         found[row] = {"settings": settings, "seconds": round(time.perf_counter() - start, 1)}
-    weights = _blend_weights(np.column_stack([validated[row] for row in members]), data.validation.rating)
+    weights = _blend_weights({row: of for row, of in validated.items() if _is_member(row)}, data.validation.rating)
     blended = np.zeros(data.seen.shape)
-    for row, of in found.items():
-        scores = fits.score(row, data.whole, of["settings"])
-        of.update(measure(scores, data, row not in RANKED_ONLY))
-        if row in members:
-            blended += weights[members.index(row)] * scores
-    chosen = {row: round(float(weight), 3) for row, weight in zip(members, weights, strict=True) if weight > 0}
-    found[BLEND] = {"settings": chosen, **measure(blended, data, True)}
+    for row in rows:
+        scores = fits.score(row, data.whole, found[row]["settings"])
+        found[row] |= measure(scores, data, row not in RANKED_ONLY)
+        blended += weights.get(row, 0.0) * scores
+    if weights:
+        found[BLEND] = {"settings": weights, **measure(blended, data, True)}
     return found
+
+
+def _is_member(row: str) -> bool:
+    return row in {**MODELS, **WITH_FEATURES} and row not in PLACEBOS
+
+
+def _blend_weights(predicted: Mapping[str, Array], rating: Array) -> dict[str, float]:
+    """Return the weights above 0 of rows, by their predictions of the validation. Of no rows there are none."""
+    if not predicted:
+        return {}
+    columns = np.column_stack([*predicted.values()])
+    weights = least_squares_on_simplex(columns.T @ columns, columns.T @ rating)
+    return {row: float(weight) for row, weight in zip(predicted, weights, strict=True) if weight > 0}
 
 
 def choose(fits: Fits, row: str, draws: int) -> tuple[Settings, Array]:
@@ -152,10 +167,6 @@ def _seen(ratings: Ratings) -> Array:
 def _of_lists(places: ListPlaces, test: Mapping[str, Array], fitted: Ratings) -> dict[str, float]:
     values = judge(places, test, fitted, MetricSettings((N,), replications=0)).as_dict()
     return {name: values[name] for name in OF_LISTS}
-
-
-def _blend_weights(predicted: Array, rating: Array) -> Array:
-    return least_squares_on_simplex(predicted.T @ predicted, predicted.T @ rating)
 
 
 def read_cells(path: Path) -> dict[str, list[Cell]]:

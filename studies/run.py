@@ -31,8 +31,11 @@ from studies.data import DATA, DataSet
 from studies.page import write_page
 from studies.rows import (
     BLEND,
+    CLASSICAL,
+    CMFREC,
     DEFAULT,
     HALF_PLACEBO,
+    IMPLICIT,
     MLLIB_IMPLICIT,
     MODELS,
     PLACEBOS,
@@ -68,7 +71,7 @@ class Plan:
 _SLOW = (MLLIB_IMPLICIT,)
 PLANS = {name: Plan(without=() if name.startswith("tail") else _SLOW) for name in DATA} | {
     "ml-100k": Plan(3),
-    "ml-1m": Plan(1, 1, (*PLACEBOS, *_SLOW, "logarithm", "without intercept and biases")),
+    "ml-1m": Plan(1, 1, (*MODELS.keys() - {CLASSICAL, DEFAULT}, *_SLOW, CMFREC, IMPLICIT)),
 }
 
 

@@ -13,7 +13,7 @@ from dcrec_spark.engine.cells import Array, Arrays, unpack
 from dcrec_spark.engine.exchange import FromDriver, add_up_sums, collected_state, update_block
 from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.engine.kernel_input import Kernel
-from dcrec_spark.engine.messages import Kind, Message, from_table, memory_message, to_table
+from dcrec_spark.engine.messages import Kind, Message, from_table, to_table
 from dcrec_spark.engine.sides import State, require_finite
 
 
@@ -78,7 +78,9 @@ class MemorySide:
         """The state of a side that only remembers."""
         if self.broadcasts:
             return State({}, memory=dict(enumerate(memories)))
-        return State({}, outbox=MemoryOutbox([memory_message(b, arrays) for b, arrays in enumerate(memories)]))
+        return State(
+            {}, outbox=MemoryOutbox([Message.of(b, b, Kind.MEMORY, **arrays) for b, arrays in enumerate(memories)])
+        )
 
     def free_disks(self) -> None: ...
 

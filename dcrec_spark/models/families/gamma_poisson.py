@@ -7,6 +7,7 @@ has a weight: w_ui where it was observed (1, or an inverse propensity), w0 elsew
 w0 sum_all E + sum_obs (w - w0) E, which takes the means of the other side at the nonzeros, unless all weights are 1.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
@@ -19,7 +20,6 @@ from dcrec_spark.engine.acceleration import PLAIN_STEP, REACHED, Stride
 from dcrec_spark.engine.blocks import Block, Pairs
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import KernelInput, Update
-from dcrec_spark.engine.rows import RowLayout
 from dcrec_spark.kernels.csr import CountBlock, inner_products, row_products, row_sums
 from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, moments, noise, over_relax
 from dcrec_spark.kernels.poisson import converge_shape, drawn_counts, log_rates, rates, update_shape
@@ -71,6 +71,40 @@ class Part(StrEnum):
     GAMMA_GEOMETRIC_MEAN = "gamma_geometric_mean"
     MEAN = "mean"
     GAMMA_MEAN = "gamma_mean"
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """The parts of a row: name -> how many columns, in their order.
+
+    Of a user of rank 2 with a confounder weight, and means where held-out pairs are predicted::
+
+        column    0     1     2           3     4     5
+                  g_u0  g_u1  g_gamma_u   E_u0  E_u1  E_gamma_u
+    """
+
+    widths: Mapping[str, int]
+
+    def join(self, parts: Mapping[str, Array]) -> Array:
+        """Lay parts (n, width) side by side. KeyError for one that is missing.
+
+        >>> RowLayout({"factors": 2, "gamma": 1}).join({"gamma": np.array([[9.0]]), "factors": np.array([[1.0, 2.0]])})
+        array([[1., 2., 9.]])
+        """
+        return np.hstack([parts[name] for name in self.widths])
+
+    def part(self, rows: Array, name: str) -> Array:
+        """Return a view of the columns of one part, (n, width). KeyError where rows have no such part.
+
+        >>> RowLayout({"factors": 2, "gamma": 1}).part(np.array([[1.0, 2.0, 9.0]]), "gamma")
+        array([[9.]])
+        """
+        start = 0
+        for other, width in self.widths.items():
+            if other == name:
+                return rows[:, start : start + width]
+            start += width
+        raise KeyError(name)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from dcrec_spark.kernels.csr import inner_products, row_products
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge_terms import Array, Columns, Design, RatingBlock, Regulariser, Shared, System
+from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, Shared, System, TermColumns
 from dcrec_spark.kernels.threads import loop_input, over, over_rows
 
 
@@ -156,7 +156,7 @@ def users_system(
         users have them.
     """
     rank, gram = design.rank(items, False, block.has_confounder), sums["augmented"]
-    at = Columns.of_items(rank, block.exposure.shape[1], design)
+    at = TermColumns.of_items(rank, block.exposure.shape[1], design)
     known = known or known_by_items(items, block.has_confounder, shared, design)
     everyones = _everyones(block, gram, at, shared, design)
     own_weight = block.has_confounder and design.per_user
@@ -185,7 +185,7 @@ def items_system(
     """
     own_weight = block.has_confounder and design.per_user
     rank, gram = design.rank(users, True, block.has_confounder), sums["augmented"]
-    at = Columns.of_users(rank, block.exposure.shape[1], design)
+    at = TermColumns.of_users(rank, block.exposure.shape[1], design)
     known = known or known_by_users(users, block.has_confounder, shared, design)
     everyones = _everyones(block, gram, at, shared, design)
     if block.has_confounder:
@@ -196,7 +196,7 @@ def items_system(
     return _in_precision(system, users.dtype)
 
 
-def _everyones(block: RatingBlock, gram: Array, at: Columns, shared: Shared, design: Design) -> Floats:
+def _everyones(block: RatingBlock, gram: Array, at: TermColumns, shared: Shared, design: Design) -> Floats:
     """Add up the known part of each mean, without the confounder, times the sources, over all pairs. (n, sources).
 
     gram : Gram matrix of the other side, whose columns ``at`` locates.
@@ -214,7 +214,7 @@ def _without_confounder(
     block: RatingBlock,
     others: Floats,
     gram: Array,
-    at: Columns,
+    at: TermColumns,
     ridge: Floats,
     known: Known,
     everyones: Floats,
@@ -241,7 +241,7 @@ def _with_confounder(
     system: System,
     block: RatingBlock,
     gram: Array,
-    at: Columns,
+    at: TermColumns,
     known: Known,
     shared: Shared,
     design: Design,

@@ -1,7 +1,7 @@
 """Sums over all pairs at the cost of both sides' rows. Shared terms, objective and held-out error from them.
 
 What the model says of any pair is a sum of terms, each a product of a part of the augmented row of its user and one of
-its item (:class:`dcrec_spark.kernels.ridge_terms.Columns`)::
+its item (:class:`dcrec_spark.kernels.ridge_terms.TermColumns`)::
 
     preference  [theta_u, kappa_u, p_u, b_u, 1] . [beta_i, q_i, rho_i, 1, c_i]      own     gamma_u pi_u . lambda_i
     one         1 . 1                                                               common  pi_u . lambda_i
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge_terms import Array, Columns, Design, RatingBlock, Regulariser, Shared, Sums
+from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, Shared, Sums, TermColumns
 from dcrec_spark.kernels.threads import loop_input, over_rows
 
 
@@ -215,8 +215,8 @@ def _products(users: Mapping[str, Array], items: Mapping[str, Array], design: De
     """Add up, over all pairs, each product of two of the terms preference, own, common and one. (4, 4)."""
     rank, user_gram, item_gram = len(users["gram"]), users["augmented"], items["augmented"]
     exposure_rank = len(item_gram) - rank - 1 - design.biases - design.user_covariates - design.item_covariates
-    of_users = Columns.of_users(rank, exposure_rank, design).terms
-    of_items = Columns.of_items(rank, exposure_rank, design).terms
+    of_users = TermColumns.of_users(rank, exposure_rank, design).terms
+    of_items = TermColumns.of_items(rank, exposure_rank, design).terms
     products = np.zeros((4, 4))
     for a, b in np.ndindex(4, 4):
         user_block = user_gram[np.ix_(of_users[a], of_users[b])]

@@ -177,8 +177,8 @@ class Shared(NamedTuple):
     moved: float = 0.0
 
 
-class Columns(NamedTuple):
-    """Columns of the terms in the augmented rows of a side, whose Gram matrix gives all sums over all pairs.
+class TermColumns(NamedTuple):
+    """TermColumns of the terms in the augmented rows of a side, whose Gram matrix gives all sums over all pairs.
 
     users [theta, p, kappa, (b,) 1, (gamma pi,) (pi)]         items [beta, q, rho, 1, (c,) lambda]
 
@@ -198,12 +198,12 @@ class Columns(NamedTuple):
 
     @property
     def terms(self) -> tuple[list[int], list[int], list[int], list[int]]:
-        """Columns of the preference, the rows' own weight of the confounder, the common one and the ones."""
+        """TermColumns of the preference, the rows' own weight of the confounder, the common one and the ones."""
         weighted, exposure = ([*range(s.start, s.stop)] for s in (self.weighted, self.exposure))
         return self.preference, weighted, exposure, [self.one]
 
     @classmethod
-    def of_users(cls, rank: int, exposure_rank: int, design: Design) -> "Columns":
+    def of_users(cls, rank: int, exposure_rank: int, design: Design) -> "TermColumns":
         """Locate the terms of users."""
         p, bias = rank + design.user_covariates, rank + design.user_covariates + design.item_covariates
         one = bias + design.biases
@@ -215,7 +215,7 @@ class Columns(NamedTuple):
         return cls(preference, sources, one, slice(bias, one), slice(p, bias), weighted, common)
 
     @classmethod
-    def of_items(cls, rank: int, exposure_rank: int, design: Design) -> "Columns":
+    def of_items(cls, rank: int, exposure_rank: int, design: Design) -> "TermColumns":
         """Locate the terms of items."""
         q, one = rank + design.item_covariates, rank + design.item_covariates + design.user_covariates
         end = one + 1 + design.biases

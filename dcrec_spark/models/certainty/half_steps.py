@@ -16,10 +16,10 @@ from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.sides import State
 from dcrec_spark.kernels.certainty import effective_size
-from dcrec_spark.kernels.propensity import SMALLEST
+from dcrec_spark.kernels.exposure import SMALLEST
 from dcrec_spark.kernels.sensitivity import sensitivity_bounds
 from dcrec_spark.models.families.base import Assessor
-from dcrec_spark.models.fitting.exposure_term import propensities
+from dcrec_spark.models.fitting.confounder import propensities
 from dcrec_spark.models.fitting.layout import Layout
 
 # Name of the array of places in the block: of each row, or of the row of each wanted pair.

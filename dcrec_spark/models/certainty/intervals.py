@@ -22,8 +22,8 @@ from dcrec_spark.models.explain.half_step import AGREEMENT
 from dcrec_spark.models.explain.inputs import PAIR, lay_out_pairs, pairs_of, require_known, with_exposure_term
 from dcrec_spark.models.families.base import Assessing
 from dcrec_spark.models.fitting.checks import observed
+from dcrec_spark.models.fitting.facts import FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
-from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions

@@ -20,8 +20,8 @@ from dcrec_spark.kernels.sensitivity import odds_of_shift
 from dcrec_spark.models.certainty.intervals import intervals_of, require_intervals
 from dcrec_spark.models.explain.inputs import PAIR
 from dcrec_spark.models.fitting.checks import require_number
+from dcrec_spark.models.fitting.facts import FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
-from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 

@@ -13,13 +13,13 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.certainty.half_steps import OVERLAP, memory_frame, overlap
 from dcrec_spark.models.explain.inputs import exposure_states
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
-from dcrec_spark.models.fitting.exposure_term import LEAVE_ONE_OUT, sent
+from dcrec_spark.models.fitting.confounder import LEAVE_ONE_OUT, sent
+from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
-from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import layout_settings
-from dcrec_spark.models.fitting.values import exposure_values
+from dcrec_spark.models.fitting.propensity import exposure_values
 from dcrec_spark.spark.planning import few_partitions
 
 _COLUMNS = {"ratings": ("ratings", "long"), **{name: (name, "double") for name in OVERLAP}}

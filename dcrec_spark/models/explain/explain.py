@@ -28,8 +28,8 @@ from dcrec_spark.models.explain.inputs import (
     with_exposure_term,
 )
 from dcrec_spark.models.explain.text import look_up
+from dcrec_spark.models.fitting.facts import FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
-from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions

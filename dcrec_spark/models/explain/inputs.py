@@ -11,12 +11,12 @@ from dcrec_spark.errors import DataError
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.covariates import attach_composition, attach_known
+from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
-from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import layout_settings
-from dcrec_spark.models.fitting.values import exposure_values, require_ratings, weighted_ratings
+from dcrec_spark.models.fitting.propensity import exposure_values, require_ratings, weighted_ratings
 
 PAIR = ["user_id", "item_id"]
 WANTED, COUNT = "__wanted", "__count"

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.cells import Array, pack, unpack
-from dcrec_spark.kernels.predictive import Factors, HeldOut, Pairs, check_users, squared_deviations
+from dcrec_spark.kernels.predictive import CountedPairs, Factors, HeldOut, check_users, squared_deviations
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers
@@ -181,9 +181,9 @@ def _check_chunk(
     yield _rows(pa.nulls(1, ids.type), {name: [value] for name, value in sums.items()})
 
 
-def _pairs(cell: dict[str, Array], times: Array) -> Pairs:
+def _pairs(cell: dict[str, Array], times: Array) -> CountedPairs:
     some = times > 0
-    return Pairs(cell["row"][some].astype(np.int64), cell["item_idx"][some], times[some])
+    return CountedPairs(cell["row"][some].astype(np.int64), cell["item_idx"][some], times[some])
 
 
 def _factors(cell: dict[str, Array]) -> Factors:

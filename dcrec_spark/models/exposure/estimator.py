@@ -20,9 +20,9 @@ from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.progress import listening, log_iteration
+from dcrec_spark.models.fitting.propensity import exposure_values
 from dcrec_spark.models.fitting.resumption import FitCheckpoints
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
-from dcrec_spark.models.fitting.values import exposure_values
 from dcrec_spark.models.params import SetsParams, initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
 from dcrec_spark.spark.lineage import cache_while_used, require_checkpoint_directory

@@ -16,8 +16,8 @@ from dcrec_spark.models.fitting.factors import dot, gamma_mean
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout_settings import layout_settings
+from dcrec_spark.models.fitting.propensity import exposure_values
 from dcrec_spark.models.fitting.stages import fold_in
-from dcrec_spark.models.fitting.values import exposure_values
 from dcrec_spark.models.params import ExposureSource, HasIds, inherited, optional, param
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
 from dcrec_spark.settings.tables import EXPOSURE, params

@@ -148,6 +148,7 @@ class Family(ABC):
     stage : "exposure" or "outcome". Names the fit in logs, errors and facts.
     value : the array of a block that the factors explain.
     objective : what a fit optimises.
+    splits : whether its steps are :class:`dcrec_spark.engine.heavy_items.Splitting`, so that items may be heavy.
     reads : names of further Params that the family takes its settings from.
     settings : their values and those of the Params that every family reads, plain numbers and strings.
     """

@@ -64,7 +64,7 @@ class SharedGammas(NamedTuple):
     gamma: Gamma | None = None
 
 
-class Part(StrEnum):
+class RowPart(StrEnum):
     """What the columns of a row are: of the K factors, or of the one gamma of a user."""
 
     GEOMETRIC_MEAN = "geometric_mean"
@@ -150,13 +150,13 @@ class GammaPoisson:
     def row_layout(self, is_user: bool) -> RowLayout:
         """Lay out what the rows of a side send: geometric means, and means where single pairs are predicted."""
         with_gamma = is_user and self.gamma_per_user
-        widths: dict[str, int] = {Part.GEOMETRIC_MEAN: self.rank}
+        widths: dict[str, int] = {RowPart.GEOMETRIC_MEAN: self.rank}
         if with_gamma:
-            widths[Part.GAMMA_GEOMETRIC_MEAN] = 1
+            widths[RowPart.GAMMA_GEOMETRIC_MEAN] = 1
         if self.validates or self.reweighs:
-            widths[Part.MEAN] = self.rank
+            widths[RowPart.MEAN] = self.rank
             if with_gamma:
-                widths[Part.GAMMA_MEAN] = 1
+                widths[RowPart.GAMMA_MEAN] = 1
         return RowLayout(widths)
 
 
@@ -219,13 +219,13 @@ def heavy_parts(inputs: KernelInput, update: Update, *, model: GammaPoisson, sha
 
     drawn : of the counts, see :func:`dcrec_spark.kernels.poisson.drawn_counts`. excess : w - w0 times the users' means.
     """
-    of_items = model.row_layout(is_user=False).part(inputs.inbox[inputs.block[heavy_items.AT]], Part.GEOMETRIC_MEAN)
+    of_items = model.row_layout(is_user=False).part(inputs.inbox[inputs.block[heavy_items.AT]], RowPart.GEOMETRIC_MEAN)
     met = KernelInput(heavy_items.transpose(inputs.block), {}, update.rows, {})
     counts, cols = count_block(met, model, shared, is_user=False), _cols(met, model, is_user=False)
     parts: dict[str, Floats] = {"drawn": drawn_counts(counts, of_items / model.scale, cols).astype(np.float64)}
     excess = _excess(met.block, model)
     if excess is not None:
-        means = model.row_layout(is_user=True).part(update.rows, Part.MEAN)
+        means = model.row_layout(is_user=True).part(update.rows, RowPart.MEAN)
         parts["excess"] = row_products(counts.row_ptr, counts.col, excess, means)
     return parts
 
@@ -279,10 +279,10 @@ def _converge(inputs: KernelInput, block: CountBlock, model: GammaPoisson, is_us
 
 def _cols(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> Floats:
     """Return the geometric means of the other side's factors, without its confounder weights."""
-    return _of_sources(inputs, model, is_user, Part.GEOMETRIC_MEAN)
+    return _of_sources(inputs, model, is_user, RowPart.GEOMETRIC_MEAN)
 
 
-def _of_sources(inputs: KernelInput, model: GammaPoisson, is_user: bool, part: Part) -> Floats:
+def _of_sources(inputs: KernelInput, model: GammaPoisson, is_user: bool, part: RowPart) -> Floats:
     """Return a part of the other side's rows, one after the other, copied once for all runs of a block."""
     return inputs.once(part.name, lambda: np.ascontiguousarray(model.row_layout(not is_user).part(inputs.inbox, part)))
 
@@ -301,19 +301,21 @@ def count_block(inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, 
         if model.gamma_per_user and is_user:
             of_rows = a_hat
         else:
-            gamma = _gamma_of(inputs, pairs.col, model, shared, Part.GAMMA_GEOMETRIC_MEAN)
+            gamma = _gamma_of(inputs, pairs.col, model, shared, RowPart.GAMMA_GEOMETRIC_MEAN)
             part = (gamma * a_hat).astype(model.precision)
             offset = offset + part if len(offset) else part
     return CountBlock(pairs.row_ptr, pairs.col, count, of_rows, offset)
 
 
-def _gamma_of(inputs: KernelInput, col: Array, model: GammaPoisson, shared: SharedGammas, part: Part) -> Floats | float:
+def _gamma_of(
+    inputs: KernelInput, col: Array, model: GammaPoisson, shared: SharedGammas, part: RowPart
+) -> Floats | float:
     """Return the gamma of each pair's user, who is in the inbox, or the one of all users."""
     if model.gamma_per_user:
         of_users: Floats = _of_sources(inputs, model, is_user=False, part=part)[:, 0]
         return of_users[col]
     gamma = required(shared.gamma)
-    return gamma.mean if part is Part.GAMMA_MEAN else gamma.geometric_mean
+    return gamma.mean if part is RowPart.GAMMA_MEAN else gamma.geometric_mean
 
 
 def prior_shapes(model: GammaPoisson, is_user: bool) -> Floats:
@@ -335,7 +337,7 @@ def _rates(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> tuple[Flo
     rate = prior.rate + model.unobserved * inputs.source_sums["mean"] / scale
     excess, pairs = _excess(inputs.block, model), inputs.block.fitted
     if excess is not None:
-        means = _of_sources(inputs, model, is_user, Part.MEAN)
+        means = _of_sources(inputs, model, is_user, RowPart.MEAN)
         rate = rate + row_products(pairs.row_ptr, pairs.col, excess, means) / scale
         if inputs.parts:
             rate[inputs.block[heavy_items.ROW]] += inputs.parts["excess"]
@@ -382,17 +384,17 @@ def _posterior(
         "gram": (mean.T @ mean).astype(np.float64),
         "divergence": np.array(far),
     }
-    parts: dict[str, Floats] = {Part.GEOMETRIC_MEAN: geometric, Part.MEAN: mean}
+    parts: dict[str, Floats] = {RowPart.GEOMETRIC_MEAN: geometric, RowPart.MEAN: mean}
     memory = {"shape": shape, "rate": rate}
     if gamma is not None:
         weight = required(model.confounder)
         memory |= {"gamma_shape": gamma[0], "gamma_rate": gamma[1]}
         sums["divergence"] += divergence(*gamma, weight.shape, weight.rate)
-        parts |= {Part.GAMMA_GEOMETRIC_MEAN: geometric_mean(*gamma), Part.GAMMA_MEAN: gamma[0] / gamma[1]}
+        parts |= {RowPart.GAMMA_GEOMETRIC_MEAN: geometric_mean(*gamma), RowPart.GAMMA_MEAN: gamma[0] / gamma[1]}
     if model.confounder is not None:
         exposure = block["exposure"].astype(np.float64)
         if is_user:
-            sums["confounder_total"] = (exposure * parts[Part.GAMMA_MEAN] if gamma is not None else exposure).sum(
+            sums["confounder_total"] = (exposure * parts[RowPart.GAMMA_MEAN] if gamma is not None else exposure).sum(
                 axis=0
             )
         else:
@@ -404,7 +406,7 @@ def _add_scores(
     inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, block: CountBlock, result: Update, cols: Floats
 ) -> Update:
     """Add the item step's sums over its nonzeros."""
-    rate = rates(block, model.row_layout(is_user=False).part(result.rows, Part.GEOMETRIC_MEAN), cols)
+    rate = rates(block, model.row_layout(is_user=False).part(result.rows, RowPart.GEOMETRIC_MEAN), cols)
     sums = _sums_of_pairs(inputs, model, shared, block, rate, result.memory, is_user=False)
     return result._replace(sums={**result.sums, **sums})
 
@@ -470,14 +472,14 @@ def _mean_rates(
     inputs: KernelInput, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
 ) -> Floats:
     """Return the mean rate of each pair of a block whose rows have just moved to ``memory``. (nnz,), float64."""
-    others = _of_sources(inputs, model, is_user, Part.MEAN)
+    others = _of_sources(inputs, model, is_user, RowPart.MEAN)
     rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], others).astype(np.float64)
     if model.confounder is not None:
         if is_user and model.gamma_per_user:
             own = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
             gamma: Floats | float = np.repeat(own, np.diff(pairs.row_ptr))
         else:
-            gamma = _gamma_of(inputs, pairs.col, model, shared, Part.GAMMA_MEAN)
+            gamma = _gamma_of(inputs, pairs.col, model, shared, RowPart.GAMMA_MEAN)
         rate += gamma * pairs.value("a_hat")
     if shared.intercept is not None:
         rate += shared.intercept.mean

@@ -18,12 +18,8 @@ class PoissonExposure(Family):
     stage = "exposure"
     value = "exposure_count"
     objective = Objective("ELBO", rises=True)
+    splits = True
     reads = ("shapePrior", "ratePrior")
-
-    @property
-    def splits(self) -> bool:
-        """Items may be heavy."""
-        return True
 
     @property
     def prior(self) -> GammaPrior:

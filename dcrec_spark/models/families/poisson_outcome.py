@@ -26,7 +26,14 @@ from dcrec_spark.models.families.base import (
     TableColumn,
     filled,
 )
-from dcrec_spark.models.families.gamma_poisson import Gamma, GammaPrior, Part, SharedGammas, count_block, prior_shapes
+from dcrec_spark.models.families.gamma_poisson import (
+    Gamma,
+    GammaPrior,
+    RowPart,
+    SharedGammas,
+    count_block,
+    prior_shapes,
+)
 from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps, at_prior
 
 # Priors of the paper.
@@ -38,6 +45,7 @@ class PoissonOutcome(OutcomeFamily):
 
     objective = Objective("ELBO", rises=True)
     unrated_are_zeros = True
+    splits = True
     reads = ("fitIntercept", "unobservedWeight", "gammaShape", "gammaRate")
     warm_start_settings = ("outcome", "rank", "adjustment", "confounderWeight", "fitIntercept")
     allowed: ClassVar[Mapping[str, tuple[Any, ...]]] = {
@@ -49,11 +57,6 @@ class PoissonOutcome(OutcomeFamily):
         "regByCount": (False,),
         "solver": ("cholesky",),
     }
-
-    @property
-    def splits(self) -> bool:
-        """Items may be heavy."""
-        return True
 
     @property
     def prior(self) -> GammaPrior:
@@ -159,7 +162,9 @@ def explain_rows(
         gamma = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
         shape, rate = np.hstack([shape, memory["gamma_shape"]]), np.hstack([rate, memory["gamma_rate"]])
     items = model.row_layout(is_user=False)
-    cols, means = (np.ascontiguousarray(items.part(inputs.inbox, part)) for part in (Part.GEOMETRIC_MEAN, Part.MEAN))
+    cols, means = (
+        np.ascontiguousarray(items.part(inputs.inbox, part)) for part in (RowPart.GEOMETRIC_MEAN, RowPart.MEAN)
+    )
     parts = explain_poisson(counts, UserGammas(prior, shape, rate), cols, means, wanted)
     updated = update_shape(prior, counts, geometric_mean(shape, rate), cols)
     theta, implied = ((s / rate)[:, : model.rank] for s in (shape, updated))

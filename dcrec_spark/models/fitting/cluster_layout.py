@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -22,7 +22,7 @@ from dcrec_spark.models.families.base import Remembered, Tabled
 from dcrec_spark.models.fitting.checked import Checked, duplicate_pair, require_two, unknown_side
 from dcrec_spark.models.fitting.factors import factor_rows, factor_schema, place_factors
 from dcrec_spark.models.fitting.fit_resources import FitResources
-from dcrec_spark.models.fitting.layout import MemoryRows, Part
+from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
 from dcrec_spark.spark.lineage import cores, fixed_placement
 from dcrec_spark.spark.planning import few_partitions
@@ -35,12 +35,8 @@ _OTHER = {"user": "item", "item": "user"}
 
 
 @dataclass(frozen=True)
-class ClusterLayout:
-    """Both sides on the cluster. See :class:`dcrec_spark.models.fitting.layout.Layout`.
-
-    user_ids, item_ids : ``id, idx``. means : of each value over the pairs of the fit. held_out : whether the blocks
-    have held-out pairs.
-    """
+class ClusterLayout(Layout):
+    """Both sides on the cluster."""
 
     users: ClusterSide
     items: ClusterSide
@@ -49,25 +45,6 @@ class ClusterLayout:
     nonzeros: int
     means: dict[str, float]
     held_out: bool = False
-
-    @property
-    def n_pairs(self) -> float:
-        """U x I."""
-        return float(self.users.n_rows) * self.items.n_rows
-
-    @property
-    def n_users(self) -> int:
-        """Rows of the users' side, U."""
-        return self.users.n_rows
-
-    @property
-    def n_items(self) -> int:
-        """Rows of the items' side, I."""
-        return self.items.n_rows
-
-    def with_sides(self, users: ClusterSide, items: ClusterSide) -> Self:
-        """Return the same layout with other blocks of the same rows."""
-        return replace(self, users=users, items=items)
 
     def side(self, is_user: bool) -> tuple[ClusterSide, DataFrame]:
         """Blocks and ids of one side."""

@@ -23,7 +23,7 @@ from dcrec_spark.errors import DataError
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.models.families.base import OutcomeFamily, TableColumn
 from dcrec_spark.models.families.gaussian import COMPOSITION, FEATURES
-from dcrec_spark.models.fitting.exposure_term import means_of
+from dcrec_spark.models.fitting.confounder import means_of
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
 

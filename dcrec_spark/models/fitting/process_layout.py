@@ -7,9 +7,9 @@ fitted. :mod:`dcrec_spark.local` uses it without Spark: tables come and go as ar
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from dcrec_spark.models.families.base import Remembered, TableColumn, Tabled
 from dcrec_spark.models.fitting.arrow_cache import arrow_table, cached_frame
 from dcrec_spark.models.fitting.checked import duplicate_pair, require_two, require_usable_here, unknown_side
 from dcrec_spark.models.fitting.factors import list_array, matrix_of
-from dcrec_spark.models.fitting.layout import MemoryRows, Part
+from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import AT_ONCE
 
 Indices = npt.NDArray[np.integer]
@@ -56,10 +56,9 @@ class SparkIds(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ProcessLayout:
-    """Both sides in this process. See :class:`dcrec_spark.models.fitting.layout.Layout`.
+class ProcessLayout(Layout):
+    """Both sides in this process.
 
-    means : of each value over the pairs of the fit. held_out : whether the blocks have held-out pairs.
     ids : None without Spark. Then tables are arrays, one row for each row of the side.
     """
 
@@ -70,34 +69,15 @@ class ProcessLayout:
     held_out: bool = False
     ids: SparkIds | None = None
 
-    @property
-    def n_pairs(self) -> float:
-        """U x I."""
-        return float(self.users.n_rows) * self.items.n_rows
-
-    @property
-    def n_users(self) -> int:
-        """Rows of the users' side, U."""
-        return self.users.n_rows
-
-    @property
-    def n_items(self) -> int:
-        """Rows of the items' side, I."""
-        return self.items.n_rows
-
     @cached_property
-    def user_ids(self) -> DataFrame:
-        """``id, idx`` of the users."""
+    def user_ids(self) -> DataFrame:  # type: ignore[override]
+        """``id, idx`` of the users, made when it is first read."""
         return self._id_table(is_user=True)
 
     @cached_property
-    def item_ids(self) -> DataFrame:
-        """``id, idx`` of the items."""
+    def item_ids(self) -> DataFrame:  # type: ignore[override]
+        """``id, idx`` of the items, made when it is first read."""
         return self._id_table(is_user=False)
-
-    def with_sides(self, users: ProcessSide, items: ProcessSide) -> Self:
-        """Return the same layout with other blocks of the same rows."""
-        return replace(self, users=users, items=items)
 
     def environment(self) -> AbstractContextManager[None]:
         """Limit BLAS to one thread, as in Spark's workers: the kernels have their own threads."""

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.exposure import PLAIN, Form
-from dcrec_spark.kernels.simplex import least_squares_on_simplex
+from dcrec_spark.kernels.solvers import least_squares_on_simplex
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.lists import RankedLists

@@ -34,10 +34,15 @@ from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout, Part
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.progress import listening, log_iteration
-from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, fit_propensity
+from dcrec_spark.models.fitting.propensity import (
+    Propensity,
+    PropensitySettings,
+    exposure_values,
+    fit_propensity,
+    weighted_ratings,
+)
 from dcrec_spark.models.fitting.resumption import FitCheckpoints
 from dcrec_spark.models.fitting.stages import fit_factors, warm_start
-from dcrec_spark.models.fitting.values import exposure_values, weighted_ratings
 from dcrec_spark.models.outcome.lists import require_exposure_model
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.params import OutcomeFitParams

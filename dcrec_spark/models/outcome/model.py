@@ -16,9 +16,8 @@ from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.families.poisson_exposure import PoissonExposure
 from dcrec_spark.models.families.registry import FAMILIES, family_of
 from dcrec_spark.models.fitting.degeneracies import Degeneracy
-from dcrec_spark.models.fitting.facts import OutcomeFacts
+from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome, OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
-from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.outcome.fold_in import fold_in_rows
 from dcrec_spark.models.outcome.lists import RankedLists, baseline_rating, require_exposure_model

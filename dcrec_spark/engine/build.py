@@ -44,8 +44,6 @@ def build_cluster_side(
 ) -> ClusterSide:
     """Build the blocks of one side on the cluster.
 
-    Parameters
-    ----------
     name : "user" or "item", for messages.
     nonzeros : ``row long, col long`` and the ``values`` columns. Row and col dense from 0. With a column ``held_out``
         (boolean), the pairs where it is true are stored apart.
@@ -88,8 +86,6 @@ def build_process_side(
 ) -> ProcessSide:
     """Build the block of a side in this process.
 
-    Parameters
-    ----------
     pairs : ``row``, ``col``, the ``values`` and perhaps ``held_out``, (n,) each.
     row_key : (rows,) hashes of the ids.
     name, values, dtype : as for :func:`build_cluster_side`. n_source_rows : rows of the other side.
@@ -149,8 +145,6 @@ def _contents(
 ) -> tuple[dict[str, Array], Array]:
     """Return the arrays of a block, and the positions in ``pairs`` of pairs that occur twice.
 
-    Parameters
-    ----------
     pairs : ``row``, as a position in the block, ``col``, the ``values`` and perhaps ``held_out``, (n,) each.
     own : arrays about the heavy rows of the block. others : the heavy rows of the other side.
     """

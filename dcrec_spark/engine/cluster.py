@@ -140,8 +140,6 @@ def cache_blocks(built: DataFrame, n_blocks: int) -> DataFrame:
 def state_of_memories(cells: DataFrame, cached: DataFrame) -> State:
     """Return the state of a side that only remembers: the start of a warm fit.
 
-    Parameters
-    ----------
     cells : ``block int, data binary``, the cell of each block's memory.
     cached : the cached frame that ``cells`` is made of. Released with the state.
     """

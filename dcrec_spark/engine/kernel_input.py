@@ -78,9 +78,7 @@ Kernel = Callable[[KernelInput], Update]
 def update_in_runs(kernel: Kernel, inputs: KernelInput, pairs_per_run: int = PAIRS_PER_RUN) -> Update:
     """Return a kernel's update of a block without heavy rows, run by run if it has many pairs.
 
-    Raises
-    ------
-    ValueError : an array in the memory that is not of two dimensions differs between the runs.
+    Raises ValueError: an array in the memory that is not of two dimensions differs between the runs.
     """
     inputs, bounds = inputs._replace(cache={}), _bounds(inputs.block.fitted.row_ptr, pairs_per_run)
     if len(bounds) <= 2:
@@ -109,12 +107,7 @@ def _bounds(row_ptr: Array, pairs: int) -> list[int]:
 
 
 def _require_equal(name: str, before: Array, now: Array) -> None:
-    """Refuse an array of the memory that differs between runs: all but the last would be lost.
-
-    Raises
-    ------
-    ValueError : names the array.
-    """
+    """Refuse an array of the memory that differs between runs: all but the last would be lost."""
     if not np.array_equal(before, now, equal_nan=True):
         raise ValueError(
             f"memory {name!r}: found an array of {now.ndim} dimensions that differs between rows, expected one that "

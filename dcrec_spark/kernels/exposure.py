@@ -89,12 +89,8 @@ def leave_one_out(
 ) -> Floats:
     """Compute a_hat of each nonzero without its own count, (nnz,).
 
-    Parameters
-    ----------
     row_ptr (n + 1,), col (nnz,), count (nnz,) : the exposures. rows, cols : of the n rows and of the inbox.
 
-    Notes
-    -----
     A reduced mean is never below 0: shapes converge to a tolerance only, and a row that is folded in may meet
     others that have not seen it.
     """

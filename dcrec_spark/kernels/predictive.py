@@ -104,8 +104,6 @@ def check_users(
 ) -> UserChecks:
     """Compare each user's held-out log-likelihood with those of draws from the fitted model.
 
-    Parameters
-    ----------
     training : all pairs of these users with a part in training.
     held_out : all held-out pairs of these users.
     users, items : the posteriors. Items are all items of the model.
@@ -113,8 +111,6 @@ def check_users(
 
     Every replication draws the factors anew from their posteriors, an item's the same for all users, then exposures.
 
-    Notes
-    -----
     Where the posterior is the truth, each p-value is uniform. A user's result does not depend on the other users.
     """
     user_mean, item_mean = users.mean(), items.mean()

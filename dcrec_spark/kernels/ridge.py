@@ -142,8 +142,6 @@ def users_system(
 ) -> System:
     """Set up the normal equations of each user: of his preference and his confounder weight, jointly.
 
-    Parameters
-    ----------
     block : the ratings of n users. items : (m, K + Q + P (+ 1)), the items of the inbox.
     sums : of :func:`dcrec_spark.kernels.ridge_sums.item_sums`, over all items.
     shared : the terms of all pairs. design, reg : of the model.

@@ -26,8 +26,6 @@ def item_sums(rows: Floats, exposure: Floats, design: Design) -> Sums:
 
     gram : (K, K) of the factors. augmented : of the rows [beta, q, rho, 1, (c,) lambda].
 
-    Parameters
-    ----------
     rows : (n, K + Q + P (+ 1)) [beta, q, rho (, c)]. exposure : (n, L).
     """
     rank, end = design.rank(rows, False, False), rows.shape[1] - design.biases
@@ -40,8 +38,6 @@ def user_sums(rows: Floats, exposure: Floats, design: Design) -> Sums:
 
     gram : (K, K) of the factors. augmented : of the rows [theta, p, kappa, (b,) 1, (gamma pi,) (pi)].
 
-    Parameters
-    ----------
     rows : (n, K + P + Q (+ 1) (+ 1)) [theta, p, kappa (, b) (, gamma)]. exposure : (n, L).
     """
     own_weight = exposure.shape[1] > 0 and design.per_user
@@ -66,8 +62,6 @@ def penalty(
 ) -> dict[str, Array]:
     """Compute the regularisers of a block's rows, and the users' squared departures from gamma (float64).
 
-    Parameters
-    ----------
     rows : the block's, as :func:`item_sums` or :func:`user_sums` take them.
     """
     own_weight = is_user and block.has_confounder and design.per_user
@@ -89,8 +83,6 @@ def observed_sums(
     d = [1 (, h)], e = y - p - delta_u h and q = delta_u h + z p these are sum (w e^2 - w0 q^2), sum (w e d + w0 q d),
     sum (w - w0) d d', w0 meeting h as the product of the exposures (float64).
 
-    Parameters
-    ----------
     rows : of the block's items or users. others : of the inbox.
     shared : the terms that the users were solved with.
     """
@@ -149,8 +141,6 @@ def shared_and_objective(
 ) -> tuple[Shared, float]:
     """Solve for the shared terms that minimise J given all else, and J there. J is quadratic in them.
 
-    Parameters
-    ----------
     users : :func:`user_sums` of all users and their :func:`penalty`.
     items : :func:`item_sums`, :func:`observed_sums`, :func:`penalty` of all items.
     shared : the terms that the rows were solved with.

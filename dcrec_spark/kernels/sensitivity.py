@@ -34,8 +34,6 @@ def sensitivity_bounds(value: Floats, propensity: Floats, odds: float) -> Bounds
     The mean is extreme where all values below some threshold weigh as little as they may, and all above as much, or the
     other way round (Zhao, Small, Bhattacharya 2019): O(n log n).
 
-    Parameters
-    ----------
     value : (n,), n > 0. propensity : (n,) in (0, 1]. odds : >= 1. 1 takes the propensities for right.
     """
     against = 1.0 / propensity - 1.0
@@ -64,8 +62,6 @@ def worst_shift(odds: Floats) -> Floats:
     1 / odds below a quantile z and odds above it. The mean of 1 puts it at P(Z <= z) = odds / (1 + odds):
     (odds - 1 / odds) phi(z).
 
-    Parameters
-    ----------
     odds : (n,), >= 1.
     """
     return np.asarray((odds - 1.0 / odds) * _normal_density(ndtri(odds / (1.0 + odds))))
@@ -74,8 +70,6 @@ def worst_shift(odds: Floats) -> Floats:
 def odds_of_shift(shift: Floats) -> Floats:
     """Compute the least odds by which the mean of a normal variable may move so far: :func:`worst_shift` turned round.
 
-    Parameters
-    ----------
     shift : (n,) standard deviations, >= 0. NaN stays NaN.
     """
     shift = np.minimum(shift, _LARGEST_SHIFT)

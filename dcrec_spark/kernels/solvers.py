@@ -51,13 +51,9 @@ def descend(block: RatingBlock, system: System, start: Floats, steps: int) -> Fl
 
     A row stops if rounding leaves nothing to gain. A row whose matrix proves not to be positive definite becomes NaN.
 
-    Parameters
-    ----------
     block : the ratings of n rows. system : their normal equations. start : (n, F) current rows. steps : at most.
 
-    Returns
-    -------
-    (n, F), of the type of the system.
+    Returns (n, F), of the type of the system.
     """
     from dcrec_spark.kernels.loops import conjugate
 
@@ -115,14 +111,11 @@ def sums_over_pairs(
 ) -> tuple[Floats, Floats]:
     """Compute what the pairs of a block of items add to their normal equations: X' diag(curvature) X and X' pull.
 
-    Parameters
-    ----------
     block : ratings of n items. users, shared, design : as for :func:`dcrec_spark.kernels.ridge.items_system`.
     gram : a Gram matrix of users, for its shape alone: the part of all pairs is left out.
 
-    Returns
-    -------
-    The lower triangles, row by row, (n, F (F + 1) / 2), and (n, F), as :meth:`System.of_row` takes them. float64.
+    Returns the lower triangles, row by row, (n, F (F + 1) / 2), and (n, F), as :meth:`System.of_row` takes them.
+    float64.
     """
     of_nothing = Regulariser(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     system = items_system(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_nothing)
@@ -159,8 +152,6 @@ def least_squares_on_simplex(gram: NDArray[np.float64], target: NDArray[np.float
     Every set of weights above zero is tried: the minimum of a convex function on the simplex is that of the equations
     with the multiplier of the sum on one of its faces. Among equal ones that with fewer weights is taken.
 
-    Parameters
-    ----------
     gram : (k, k) sum of p p' over observations, of k predictions each. target : (k,) sum of y p. k small: O(2^k k^3).
     """
     best, least = np.zeros(len(target)), np.inf

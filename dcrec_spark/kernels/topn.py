@@ -156,8 +156,6 @@ def top_n(
 ) -> Ranked:
     """Rank the ``n`` best columns of each row that are not among those seen. Fewer where fewer are unseen.
 
-    Parameters
-    ----------
     n : columns for each row.
     preference : theta (rows, K) and beta (cols, K).
     confounder : gamma * E[pi] (rows, L) and E[lambda] (cols, L). L = 0 without a confounder.
@@ -168,8 +166,6 @@ def top_n(
     cap : columns of one group in a list, at most: a column that the better ones of its group have filled is passed by.
     dial : what the order is by, besides the scores. None: nothing.
 
-    Notes
-    -----
     Equal scores are ordered by column, so that the result is a total order and does not depend on blocks.
     """
     link = None if form.is_low_rank else Link(*confounder, form)

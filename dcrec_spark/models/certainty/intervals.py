@@ -37,12 +37,7 @@ _OF_ITEMS = {**_USER, "spread": ("item_spread", "double")}
 
 
 def predict_intervals(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, coverage: float) -> DataFrame:
-    """Return what :meth:`DeconfoundedMFModel.predictIntervals` returns, cached.
-
-    Raises
-    ------
-    DataError, ConfigError, ValueError : see there.
-    """
+    """Return what :meth:`DeconfoundedMFModel.predictIntervals` returns, cached."""
     require_intervals(fitted, coverage)
     with FitResources() as resources:
         resources.enter(few_partitions(pairs.sparkSession))
@@ -55,12 +50,7 @@ def predict_intervals(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFram
 
 
 def require_intervals(fitted: FittedOutcome, coverage: object) -> None:
-    """Refuse a coverage that is none, and families without intervals.
-
-    Raises
-    ------
-    ValueError, ConfigError : see there.
-    """
+    """Refuse a coverage that is none, and families without intervals."""
     if isinstance(coverage, bool) or not isinstance(coverage, int | float) or not 0.0 < coverage < 1.0:
         raise ValueError(
             f"coverage: found {coverage!r}, expected a share of the intervals between 0 and 1, such as 0.9"
@@ -83,10 +73,6 @@ def intervals_of(
     """Return ``user_id, item_id, prediction, low, high, extrapolates`` of the wanted pairs, and the ratings' noise.
 
     The frame lives as long as the resources, in which ``wanted`` is kept already.
-
-    Raises
-    ------
-    DataError, ConfigError : see there.
     """
     pairs_of(fitted, ratings)
     rated = resources.add(keep(observed(ratings, fitted.params.getOrDefault("validationIndicatorCol")))).frame
@@ -99,12 +85,7 @@ def intervals_of(
 
 
 def _require_raters(fitted: FittedOutcome, rated: DataFrame) -> None:
-    """Refuse ratings of users that the model does not have: its items were fitted with them.
-
-    Raises
-    ------
-    DataError : names one of them.
-    """
+    """Refuse ratings of users that the model does not have: its items were fitted with them."""
     stranger = rated.join(fitted.users.select(F.col("id").alias("user_id")), "user_id", "left_anti").first()
     if stranger:
         raise DataError(
@@ -166,9 +147,7 @@ def _other(side: Side) -> Other:
 def _level(users: State, items: State) -> Noise:
     """Return the noise of the ratings.
 
-    Raises
-    ------
-    ConfigError : the ratings determine no system, or nothing of them is left to estimate it from.
+    Raises ConfigError: the ratings determine no system, or nothing of them is left to estimate it from.
     """
     level = noise(users.sums, items.sums)
     if not (np.isfinite(level.freedom) and level.freedom > 0.0):
@@ -180,12 +159,7 @@ def _level(users: State, items: State) -> Noise:
 
 
 def _require_agreement(users: State) -> None:
-    """Refuse ratings that make other users than the model has. Items move on after their last turn, and may differ.
-
-    Raises
-    ------
-    DataError : says how many users disagree.
-    """
+    """Refuse ratings that make other users than the model has. Items move on after their last turn, and may differ."""
     disagreeing = int(users.sums["disagreeing"])
     if disagreeing:
         raise DataError(

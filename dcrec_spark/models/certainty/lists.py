@@ -41,10 +41,6 @@ def sure_lists(
 
     best : the so many best items of each user, with so many of one category at most, as that method returns them, with
         their ``category`` where there is a limit. most : that limit.
-
-    Raises
-    ------
-    DataError, ConfigError, ValueError : see :meth:`DeconfoundedMFModel.sureRecommendations`.
     """
     require_intervals(fitted, coverage)
     require_number("n", n)

@@ -26,12 +26,7 @@ _COLUMNS = {"ratings": ("ratings", "long"), **{name: (name, "double") for name i
 
 
 def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: Sequence[str]) -> list[DataFrame]:
-    """Return what :meth:`DeconfoundedMFModel.overlap` returns of each side, cached. The pairs are laid out once.
-
-    Raises
-    ------
-    DataError, ConfigError, ValueError : see there.
-    """
+    """Return what :meth:`DeconfoundedMFModel.overlap` returns of each side, cached. The pairs are laid out once."""
     if isinstance(odds, bool) or not isinstance(odds, int | float) or not 1.0 <= odds < float("inf"):
         raise ValueError(f"odds: found {odds!r}, expected a finite number >= 1, 1 for propensities that are right")
     for side in sides:

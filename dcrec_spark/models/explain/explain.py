@@ -46,9 +46,8 @@ def explain_pairs(
 
     complete : adds columns to the explanations.
 
-    Raises
-    ------
-    DataError : see there. ConfigError : the model's family can't be explained. ValueError : n is no number of reasons.
+    Raises DataError: see there. ConfigError: the model's family can't be explained. ValueError: n is no number of
+    reasons.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"n: found {n!r}, expected a whole number of reasons >= 1")
@@ -117,12 +116,7 @@ def _block_rows(block: int, memory: Arrays, *, n_blocks: int) -> pa.RecordBatch:
 
 
 def _require_agreement(fitted: FittedOutcome, layout: Layout, state: State, explained: DataFrame) -> None:
-    """Refuse to explain by other ratings than the user's: that would explain another preference.
-
-    Raises
-    ------
-    DataError : names a pair, what its ratings imply, what the model has.
-    """
+    """Refuse to explain by other ratings than the user's: that would explain another preference."""
     disagreeing = int(state.sums["disagreeing"])
     if disagreeing:
         example = _with_ids(fitted, layout, explained.where("not agrees").limit(1), ["implied", "fitted"]).collect()[0]

@@ -25,9 +25,7 @@ WANTED, COUNT = "__wanted", "__count"
 def pairs_of(fitted: FittedOutcome, dataset: DataFrame) -> DataFrame:
     """``user_id, item_id`` of a user's frame.
 
-    Raises
-    ------
-    DataError : a column is missing. ConfigError : ids of another kind than the model's.
+    Raises DataError: a column is missing. ConfigError: ids of another kind than the model's.
     """
     user, item = fitted.id_columns
     require_columns(dataset, [user, item], [])
@@ -47,10 +45,6 @@ def require_known(fitted: FittedOutcome, wanted: DataFrame, rated: DataFrame, ve
     """Refuse pairs of users or items that the model does not know, and users without ratings to explain by.
 
     verb : what is to be done with the pairs.
-
-    Raises
-    ------
-    DataError : says which is missing, how many pairs, and names one.
     """
     known = {
         "the user, {!r}, is not in the model": ("user_id", fitted.users.select(F.col("id").alias("user_id"))),

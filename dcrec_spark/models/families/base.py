@@ -188,8 +188,6 @@ class Family(ABC):
 
         The states' sums have to hold "gram", (K, K), the Gram matrix of the factors, in float64.
 
-        Parameters
-        ----------
         precision : "float64" or "float32". None: as set.
         """
 
@@ -350,12 +348,7 @@ class OutcomeFamily(Family):
         return max(exposure.row_width, 3 * exposure.rank if self.exposure_term.leave_one_out else 0)
 
     def require_consistent(self) -> None:
-        """Refuse settings that contradict each other, beyond what the table of settings says of them.
-
-        Raises
-        ------
-        ConfigError : names the settings.
-        """
+        """Refuse settings that contradict each other, beyond what the table of settings says of them."""
 
     @classmethod
     @abstractmethod
@@ -395,12 +388,7 @@ def filled(n: int, value: float) -> Floats:
 
 
 def require_same_kind(family: OutcomeFamily, warm: Params) -> None:
-    """Refuse to start from a model whose factors mean something else.
-
-    Raises
-    ------
-    ConfigError : names the settings that differ.
-    """
+    """Refuse to start from a model whose factors mean something else."""
     here, there = family.settings, type(family).of(warm).settings
     differing = [name for name in family.warm_start_settings if here[name] != there[name]]
     if differing:

@@ -27,13 +27,9 @@ class Checked(NamedTuple):
 def require_usable(pairs: DataFrame, values: list[str], columns: Mapping[str, str]) -> Checked:
     """Refuse pairs that can't be used: each has to have two ids, and finite values that are not negative.
 
-    Parameters
-    ----------
     columns : what each column of ``pairs`` is called in the input.
 
-    Raises
-    ------
-    DataError : there are no rows, or it names the column and how many rows can't be used.
+    Raises DataError: there are no rows, or it names the column and how many rows can't be used.
     """
     bad = {f"{columns[c]} is null": F.col(c).isNull() for c in ("user_id", "item_id", *values)}
     bad |= {f"{columns[c]} is NaN or infinite": F.isnan(c) | (F.abs(c) == float("inf")) for c in values}
@@ -69,8 +65,6 @@ def _usable(
 ) -> Checked:
     """Refuse rows of which some are bad.
 
-    Parameters
-    ----------
     bad : reason -> how many rows. means : of each value over the ``fitted`` rows; None without any.
     holds_out : whether rows may be held out.
     """
@@ -90,13 +84,7 @@ def _usable(
 def require_two(rows: Mapping[str, int]) -> None:
     """Refuse ratings that are all of one user, or all of one item.
 
-    Parameters
-    ----------
     rows : "user" and "item" -> how many there are.
-
-    Raises
-    ------
-    DataError : names the side.
     """
     for name, count in rows.items():
         if count < 2:

@@ -10,12 +10,7 @@ from dcrec_spark.errors import ConfigError, DataError
 
 
 def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str], flags: Sequence[str] = ()) -> None:
-    """Refuse a frame that lacks a column or has one of the wrong type.
-
-    Raises
-    ------
-    DataError : names the column, what was found, what was expected.
-    """
+    """Refuse a frame that lacks a column or has one of the wrong type."""
     types = {field.name: field.dataType for field in df.schema.fields}
     if len(set(ids)) < len(ids):
         raise DataError(f"userCol and itemCol both name column {ids[0]!r}: users and items need a column each")
@@ -43,10 +38,6 @@ def require_new_columns(df: DataFrame, outputs: Mapping[str, str]) -> None:
     """Refuse outputs under names that are taken: two columns of one name can't be distinguished afterwards.
 
     outputs : Param -> the column that it adds.
-
-    Raises
-    ------
-    DataError : names the column and the Param.
     """
     taken = set(df.columns)
     for param, name in outputs.items():
@@ -61,9 +52,7 @@ def require_new_columns(df: DataFrame, outputs: Mapping[str, str]) -> None:
 def observed(df: DataFrame, held_out_col: str | None) -> DataFrame:
     """Return the rows that are not held out, where the frame says which.
 
-    Raises
-    ------
-    DataError : what should say so is neither true nor false.
+    Raises DataError: what should say so is neither true nor false.
     """
     if held_out_col not in df.columns:
         return df
@@ -72,12 +61,7 @@ def observed(df: DataFrame, held_out_col: str | None) -> DataFrame:
 
 
 def require_same_ids(name: str, ids: DataFrame, factors: DataFrame) -> None:
-    """Refuse to match ids of different kinds, which Spark would cast to one another in silence.
-
-    Raises
-    ------
-    ConfigError : names the side and both types.
-    """
+    """Refuse to match ids of different kinds, which Spark would cast to one another in silence."""
     given, expected = ids.schema["id"].dataType, factors.schema["id"].dataType
     if _is_text(given) != _is_text(expected):
         raise ConfigError(
@@ -97,12 +81,7 @@ def _is_text(kind: DataType) -> bool:
 
 
 def require_all_known(ids: DataFrame, factors: DataFrame, name: str, model: str = "fitted exposure model") -> None:
-    """Refuse ids without factors in a model.
-
-    Raises
-    ------
-    DataError : names how many and one of them.
-    """
+    """Refuse ids without factors in a model."""
     missing = ids.join(factors, "id", "left_anti")
     count = missing.count()
     if count:
@@ -116,9 +95,7 @@ def require_all_known(ids: DataFrame, factors: DataFrame, name: str, model: str 
 def require_number(name: str, n: object) -> None:
     """Refuse a length of lists, or a limit within them, that is none.
 
-    Raises
-    ------
-    ValueError : it is no whole number >= 1.
+    Raises ValueError: it is no whole number >= 1.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"{name}: found {n!r}, expected a whole number of recommendations >= 1")

@@ -101,17 +101,13 @@ def lay_out_on_cluster(
 ) -> ClusterLayout:
     """Index the ids and build the blocks of both sides on the cluster.
 
-    Parameters
-    ----------
     pairs : ``user_id, item_id``, the ``values`` and perhaps ``held_out``, checked and cached.
     resources : owns the cached data of the result. Until it ends, shuffles have few partitions, by the ratings' size.
     given : "user" or "item" -> ``id, idx`` of a side whose rows are given.
     distinct : whether to refuse a pair that is given twice.
 
-    Raises
-    ------
-    DataError : a pair is given twice, all are of one user or item, none has an id of the given side.
-    ConfigError : exchange=broadcast, and the factors are too large for it.
+    Raises DataError: a pair is given twice, all are of one user or item, none has an id of the given side. ConfigError:
+    exchange=broadcast, and the factors are too large for it.
     """
     spark, nonzeros, ids = pairs.sparkSession, checked.nonzeros, dict(given)
     with FitResources() as scratch:

@@ -67,14 +67,10 @@ def fit_form(
 ) -> Form:
     """Find mean and standard deviation of the confounder: of a_hat over all pairs, exactly, of a link over the rated.
 
-    Parameters
-    ----------
     users, items : both sides' means as :func:`sent` sends them.
     user_memory : a state whose memories hold shape and rate of the users' exposure factors.
 
-    Raises
-    ------
-    DataError : the confounder is the same for all pairs, so that it can't be brought to unit spread.
+    Raises DataError: the confounder is the same for all pairs, so that it can't be brought to unit spread.
     """
     mean = float(users.sums["total"] @ items.sums["total"]) / layout.n_pairs
     square = float(np.vdot(users.sums["second"], items.sums["second"])) / layout.n_pairs
@@ -118,14 +114,10 @@ def attach_confounder(
 ) -> tuple[SomeLayout, Form]:
     """Add the confounder of each pair, and the vectors of each row that it is the product of, to a layout's blocks.
 
-    Parameters
-    ----------
     user_exposure, item_exposure : states whose memories hold shape and rate of the exposure factors.
     term : what the model wants of a_hat. form : as a fit found it. None: to be found here.
 
-    Raises
-    ------
-    DataError : the confounder is the same for all pairs, so that it can't be standardised.
+    Raises DataError: the confounder is the same for all pairs, so that it can't be standardised.
     """
     with layout.environment():
         user_means = resources.add(layout.users.half_step(partial(sent, term=term), previous=user_exposure))

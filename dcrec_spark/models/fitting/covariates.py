@@ -167,9 +167,7 @@ def attach_features(
 ) -> tuple[SomeLayout, Mapping[bool, Scaling]]:
     """Add given features to the blocks, of users (True) and items (False), and return how they were scaled.
 
-    Raises
-    ------
-    DataError : a table has no id, an id twice, or a column that is no number, or none of its ids is known.
+    Raises DataError: a table has no id, an id twice, or a column that is no number, or none of its ids is known.
     """
     scalings: dict[bool, Scaling] = {}
     for is_user, table in tables.items():
@@ -184,9 +182,7 @@ def attach_feature_state(
 ) -> tuple[SomeLayout, Scaling]:
     """Add the features that a state remembers to a side's blocks, and return how they were scaled.
 
-    Raises
-    ------
-    DataError : no row has a number.
+    Raises DataError: no row has a number.
     """
     with layout.environment():
         sums = (layout.users if is_user else layout.items).add_up(partial(add_moments, raw=features_of), state)
@@ -210,12 +206,7 @@ def place_features(
 
 
 def feature_names(table: DataFrame, is_user: bool, id_columns: tuple[str, str]) -> tuple[str, ...]:
-    """Return the columns of a table of features, which has one row for each id.
-
-    Raises
-    ------
-    DataError : names what is wrong.
-    """
+    """Return the columns of a table of features, which has one row for each id."""
     setting, id_column = ("userFeatures", id_columns[0]) if is_user else ("itemFeatures", id_columns[1])
     if id_column not in table.columns:
         raise DataError(f"{setting}: found no column {id_column!r} among {table.columns}, expected the ids there")
@@ -257,9 +248,7 @@ def attach_new(
 ) -> SomeLayout:
     """Add the features of rows that are folded in. table : None: all are at their means.
 
-    Raises
-    ------
-    DataError : the table lacks a feature of the fit, or see :func:`attach_features`.
+    Raises DataError: the table lacks a feature of the fit, or see :func:`attach_features`.
     """
     scaling = covariates.features(is_user)
     if not scaling.mean:

@@ -37,8 +37,6 @@ def lay_out(
 ) -> Layout:
     """Index the ids and build the blocks of users and of items.
 
-    Parameters
-    ----------
     values : name of a block's array -> expression over ``df`` that makes it.
     resources : owns the cached data of the result. Until it ends, shuffles have few partitions, by the ratings' size.
     held_out_col : true for the rows that are held out, or None.
@@ -48,11 +46,9 @@ def lay_out(
     new_only : whether only the side that is not given will be updated. In this process the other one gets no pairs.
     driver : the driver's resources. None: as they are.
 
-    Raises
-    ------
-    DataError : empty input, one user or item, a null id, a value that is null or not finite, a pair given twice.
-    ConfigError : the session's Python workers cannot run this package, or exchange=local or broadcast, and the driver
-        has no room.
+    Raises DataError: empty input, one user or item, a null id, a value that is null or not finite, a pair given twice.
+    ConfigError: the session's Python workers cannot run this package, or exchange=local or broadcast, and the driver
+    has no room.
     """
     # Without a cluster, a fit in this process needs no Python workers, which are slow to start.
     if not is_local(df.sparkSession):

@@ -90,9 +90,7 @@ class LayoutSettings:
 
         rows : counts those of both sides. It may collect the ratings, and is called only if these have room.
 
-        Raises
-        ------
-        ConfigError : exchange=local, and the ratings have no room.
+        Raises ConfigError: exchange=local, and the ratings have no room.
         """
         if not self.may_be_local:
             return False
@@ -127,9 +125,7 @@ class LayoutSettings:
     def broadcasts(self, name: str, n_rows: int) -> bool:
         """Whether the driver collects and broadcasts the results of a side of so many rows.
 
-        Raises
-        ------
-        ConfigError : exchange=broadcast, and the factors are too large for the driver.
+        Raises ConfigError: exchange=broadcast, and the factors are too large for the driver.
         """
         size = n_rows * self.width * 8
         if self.exchange == "auto":

@@ -71,9 +71,7 @@ class Propensity:
 def fit_propensity(ratings: DataFrame, rating_col: str, settings: PropensitySettings) -> Propensity:
     """Solve for k, and find the mean weight, on the observed ratings.
 
-    Raises
-    ------
-    DataError : a propensity that is null, outside (0, 1] or next to 0. Ratings with too many distinct values.
+    Raises DataError: a propensity that is null, outside (0, 1] or next to 0. Ratings with too many distinct values.
     """
     if settings.column is None:
         return propensity_from_counts(*_counted(ratings, rating_col), settings)
@@ -85,13 +83,9 @@ def fit_propensity(ratings: DataFrame, rating_col: str, settings: PropensitySett
 def propensity_from_counts(value: Floats, count: Floats, settings: PropensitySettings) -> Propensity:
     """Propensities from ratings alone.
 
-    Parameters
-    ----------
     value, count : (n,) each distinct rating, and how often it occurs.
 
-    Raises
-    ------
-    DataError : a rating is so far below the pivot that it has no propensity.
+    Raises DataError: a rating is so far below the pivot that it has no propensity.
     """
     if not len(value):
         return Propensity(settings, 1.0, 1.0)  # the layout refuses input without ratings, and says so better
@@ -132,12 +126,7 @@ def _counted(ratings: DataFrame, rating_col: str) -> tuple[Floats, Floats]:
 
 
 def require_propensities(ratings: DataFrame, settings: PropensitySettings) -> None:
-    """Refuse a propensity column with values that are none.
-
-    Raises
-    ------
-    DataError : names the column, how many rows, what was found.
-    """
+    """Refuse a propensity column with values that are none."""
     column = settings.column
     if column is None:
         return
@@ -170,9 +159,7 @@ def weighted_ratings(
 def require_ratings(dataset: DataFrame, params: Params, propensity: Propensity | None) -> None:
     """Refuse new ratings that lack what a fitted model takes from them.
 
-    Raises
-    ------
-    DataError : a column is missing or of the wrong type. A propensity that is none.
+    Raises DataError: a column is missing or of the wrong type. A propensity that is none.
     """
     get = params.getOrDefault
     numbers = [get("ratingCol")]

@@ -32,14 +32,10 @@ def fit_factors(
 ) -> Fit:
     """Fit one stage to the blocks.
 
-    Parameters
-    ----------
     start : where the fit begins, without it, at the family's seed. An interrupted fit whose estimator has
         ``checkpoints`` continues instead.
 
-    Raises
-    ------
-    FitError : the objective moved the wrong way, or a factor is NaN or infinite.
+    Raises FitError: the objective moved the wrong way, or a factor is NaN or infinite.
     """
     resumption, steps = resumption_of(estimator, family, layout), family.steps(layout)
     with FitResources() as resources, layout.environment():
@@ -52,8 +48,6 @@ def fit_factors(
 def warm_start(family: Family, layout: Layout, users: Any, items: Any, shared: Any, resources: FitResources) -> Start:
     """Return the states of a fitted model on these blocks: known ids at its factors, new ones at the seed's.
 
-    Parameters
-    ----------
     users, items : the fitted model's tables, of the layout's kind. shared : the terms that its pairs share.
     """
     # Where a side's rows say all, a fit begins with the users: it needs the items alone.
@@ -67,8 +61,6 @@ def fold_in(
 ) -> Mapping[bool, State]:
     """States of the users (True) and of the items (False): one side as it was fitted, the new one from its pairs.
 
-    Parameters
-    ----------
     new_is_user : whether users are folded in, by pairs with known items, or items.
     fitted_table : the other side's table, of the layout's kind. shared : the terms that all pairs share.
     """

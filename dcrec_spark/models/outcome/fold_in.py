@@ -24,9 +24,7 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, features: DataFrame 
 
     features : of the new rows. None: all at their means.
 
-    Raises
-    ------
-    DataError : a column is missing, or none of the known side's ids is known. ConfigError : ids of another kind.
+    Raises DataError: a column is missing, or none of the known side's ids is known. ConfigError: ids of another kind.
     """
     require_columns(dataset, fitted.id_columns, [])
     require_ids_alike(dataset, fitted.id_columns, (fitted.users, fitted.items))

@@ -56,8 +56,6 @@ def rank_in_process(sides: Sides, n: int, seen: DataFrame | None, room: int) -> 
 
     None where there are more pairs to leave out than there is room for.
 
-    Parameters
-    ----------
     seen : ``row_id, col_id`` of pairs to leave out, in any order and as often as you like, or None.
     room : so many of them.
     """

@@ -73,8 +73,6 @@ class ScoringVectors:
     def join(self, pairs: DataFrame, user: str, item: str) -> tuple[DataFrame, Column, Column]:
         """Return the pairs joined to the vectors, and both parts of their scores. Null for unknown ids.
 
-        Parameters
-        ----------
         user, item : the columns of ids in ``pairs``.
         """
         sides = (("user", self.users, user), ("item", self.items, item))
@@ -115,14 +113,10 @@ class ScoringVectors:
     ) -> DataFrame:
         """Return the n best of the other side for each row of ``side``. Ranked at once where that is little work.
 
-        Parameters
-        ----------
         seen : ``user_id, item_id`` of pairs to leave out. chosen : ``id`` of the requested rows. None: all.
         offer : the other side's that may be in a list. All, if None.
 
-        Returns
-        -------
-        DataFrame[user_id, rank, item_id, score, preference, confounder]
+        Returns DataFrame[user_id, rank, item_id, score, preference, confounder]
         """
         here = self._here(n, seen, chosen, side, offer)
         if here is not None:

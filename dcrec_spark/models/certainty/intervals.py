@@ -13,15 +13,24 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.sides import Side, State
+from dcrec_spark.engine.cells import Array
+from dcrec_spark.engine.kernel_input import KernelInput, Update
+from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.certainty import Noise, noise, reach
-from dcrec_spark.models.certainty.half_steps import Other, assess, beyond, memory_frame
-from dcrec_spark.models.certainty.overlap import by_exposure
-from dcrec_spark.models.explain.half_step import AGREEMENT
-from dcrec_spark.models.explain.inputs import PAIR, lay_out_pairs, pairs_of, require_known, with_exposure_term
-from dcrec_spark.models.families.base import Assessing
+from dcrec_spark.models.certainty.overlap import ROW, by_exposure, memory_frame, smallest_of_rows
+from dcrec_spark.models.explain.inputs import (
+    AGREEMENT,
+    PAIR,
+    Other,
+    lay_out_pairs,
+    pairs_of,
+    require_known,
+    with_exposure_term,
+)
+from dcrec_spark.models.families.base import Assessing, Assessor
 from dcrec_spark.models.fitting.checks import observed
+from dcrec_spark.models.fitting.confounder import propensities
 from dcrec_spark.models.fitting.facts import FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
@@ -100,7 +109,7 @@ def _intervals(
     """``user_idx, item_idx, prediction, low, high, extrapolates`` of each wanted pair, and the noise of the ratings."""
     outside = None
     if fitted.exposure is not None:
-        kernel = partial(beyond, other=_other(layout.items))
+        kernel = partial(beyond, other=Other.of(layout.items))
         outside = by_exposure(fitted, fitted.exposure, layout, kernel, _OUTSIDE, resources)
     layout = with_exposure_term(fitted, layout, resources)
     users, items = _assessed(fitted, layout, resources)
@@ -135,13 +144,9 @@ def _assessed(fitted: FittedOutcome, layout: Layout, resources: FitResources) ->
             (False, layout.items, from_users, items, layout.users),
         ):
             assessor = _assessing(fitted).assessor(steps, fitted.shared, is_user)
-            kernel = partial(assess, assessor=assessor, other=_other(other), tolerance=tolerance)
+            kernel = partial(assess, assessor=assessor, other=Other.of(other), tolerance=tolerance)
             states.append(resources.add(side.remember(kernel, source, memory)))
     return states[0], states[1]
-
-
-def _other(side: Side) -> Other:
-    return Other(side.n_rows, side.n_blocks)
 
 
 def _level(users: State, items: State) -> Noise:
@@ -174,3 +179,37 @@ def _with_ids(fitted: FittedOutcome, intervals: DataFrame) -> DataFrame:
         ids = table.select(F.col("idx").alias(f"{name}_idx"), F.col("id").alias(f"{name}_id"))
         intervals = intervals.join(ids, f"{name}_idx")
     return intervals.select(*PAIR, "prediction", "low", "high", "extrapolates")
+
+
+def assess(inputs: KernelInput, *, assessor: Assessor, other: Other, tolerance: float) -> Update:
+    """Assess the wanted pairs of one block by the family's assessor, and count the rows that disagree with the model.
+
+    tolerance : how far a row that the ratings make may be from the model's, relative to its size.
+    """
+    certainty = assessor(inputs)
+    distance, size = (np.linalg.norm(rows, axis=1) for rows in (certainty.solved - certainty.fitted, certainty.fitted))
+    disagreeing = ~(distance <= tolerance * size)
+    memory = {
+        ROW: _row_of_pairs(inputs),
+        "other_idx": other.idx(inputs)[inputs.block.held_out.col],
+        "spread": certainty.spread,
+    }
+    if certainty.prediction is not None:
+        memory["prediction"] = certainty.prediction
+    sums = {**certainty.sums, "disagreeing": np.array(float(disagreeing.sum()))}
+    return Update(np.empty((len(distance), 0)), sums, memory)
+
+
+def beyond(inputs: KernelInput, *, other: Other) -> Update:
+    """Say of each wanted pair of a block of users whether its p lies below that of all that the user has rated."""
+    block = inputs.block
+    smallest = smallest_of_rows(block.fitted.row_ptr, propensities(inputs, block.fitted, is_fitted=True))
+    row = _row_of_pairs(inputs)
+    beyond = propensities(inputs, block.held_out, is_fitted=False) < smallest[row]
+    memory = {ROW: row, "other_idx": other.idx(inputs)[inputs.block.held_out.col], "extrapolates": beyond}
+    return Update(np.empty((len(smallest), 0)), {}, memory)
+
+
+def _row_of_pairs(inputs: KernelInput) -> Array:
+    row_ptr = inputs.block.held_out.row_ptr
+    return np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))

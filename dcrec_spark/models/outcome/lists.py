@@ -359,9 +359,7 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
     items = vectors.items if offer is None else offer.of(vectors.items)
     most = None if offer is None else offer.most
     weight = vectors.exposure_weight
-    what = Ranking(
-        everybody, items.drop("id"), 1, vectors.n_items, vectors.intercept, most=most, exposure_weight=weight
-    )
+    what = Ranking(everybody, items, 1, vectors.n_items, vectors.intercept, most=most, exposure_weight=weight)
     ranked = rank(what, n, None)
     ids = vectors.items.select(F.col("idx").alias("col_idx"), F.col("id").alias("item_id"))
     return ranked.join(ids, "col_idx").select("rank", "item_id", "score", "preference", "confounder")
@@ -411,7 +409,7 @@ def similar(
     cols = vectors if offer is None else offer.of(vectors)
     itself = vectors.select(F.col("idx").alias("row_idx"), F.col("idx").alias("col_idx"))
     most = None if offer is None else offer.most
-    ranking = Ranking(vectors.drop("id"), cols.drop("id"), n_rows, n_rows, intercept=0.0, most=most)
+    ranking = Ranking(vectors, cols, n_rows, n_rows, intercept=0.0, most=most)
     ranked = rank(ranking, n, itself)
     ids = {"row_idx": f"{name}_id", "col_idx": f"similar_{name}_id"}
     for idx, column in ids.items():

@@ -52,7 +52,7 @@ class KernelInput(NamedTuple):
 
     def of_rows(self, first: int, last: int) -> "KernelInput":
         """Return the input of some rows, those from ``first`` to ``last``."""
-        memory = {name: array[first:last] if is_of_rows(array) else array for name, array in self.memory.items()}
+        memory = {name: array[first:last] if array.ndim == 2 else array for name, array in self.memory.items()}
         return self._replace(block=self.block.of_rows(first, last), memory=memory)
 
 
@@ -89,8 +89,12 @@ def update_in_runs(kernel: Kernel, inputs: KernelInput, pairs_per_run: int = PAI
         update = kernel(inputs.of_rows(first, last))
         # An array of the memory named ROWS is the rows.
         for name, array in {ROWS: update.rows, **update.memory}.items():
-            if not is_of_rows(array):
-                _require_equal(name, whole.setdefault(name, array), array)
+            if array.ndim != 2:  # common to all rows
+                if not np.array_equal(whole.setdefault(name, array), array, equal_nan=True):
+                    raise ValueError(
+                        f"memory {name!r}: found an array of {array.ndim} dimensions that differs between rows, "
+                        "expected one that is common to all rows: give it two, with one row for each row of the block"
+                    )
                 continue
             if name not in whole:
                 whole[name] = np.empty((bounds[-1], *array.shape[1:]), array.dtype)
@@ -104,17 +108,3 @@ def _bounds(row_ptr: Array, pairs: int) -> list[int]:
     n_rows, n_runs = len(row_ptr) - 1, -(-int(row_ptr[-1]) // pairs)
     inner = np.searchsorted(row_ptr, np.arange(1, n_runs) * pairs)
     return sorted({0, *np.minimum(inner, n_rows).tolist(), n_rows})
-
-
-def _require_equal(name: str, before: Array, now: Array) -> None:
-    """Refuse an array of the memory that differs between runs: all but the last would be lost."""
-    if not np.array_equal(before, now, equal_nan=True):
-        raise ValueError(
-            f"memory {name!r}: found an array of {now.ndim} dimensions that differs between rows, expected one that "
-            "is common to all rows: give it two, with one row for each row of the block"
-        )
-
-
-def is_of_rows(array: Array) -> bool:
-    """Whether an array of the memory has one row for each row of the block."""
-    return array.ndim == 2

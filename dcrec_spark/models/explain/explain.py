@@ -146,13 +146,14 @@ def _with_ids(
         "confounder",
         F.lit(intercept).alias("intercept"),
         *PARTS[2:],
-        F.transform("reasons", _reason).alias("reasons"),
+        F.transform("reasons", plain_reason).alias("reasons"),
         "others",
         *(further or []),
     )
 
 
-def _reason(entry: Column) -> Column:
+def plain_reason(entry: Column) -> Column:
+    """Return the item, the rating and the contribution of a reason."""
     return F.struct(*[entry[name].alias(name) for name in ("item_id", "rating", "contribution")])
 
 

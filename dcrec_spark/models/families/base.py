@@ -222,16 +222,6 @@ class SharedNumbers(NamedTuple):
     gamma: float
 
 
-class Tabled(Protocol):
-    """What the tables of fitted rows hold, and how they are made: a part of a :class:`Family`."""
-
-    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
-        """Return the columns of a side's table after ``idx`` and ``id``."""
-
-    def table_of(self, memory: Arrays, is_user: bool, shared: Any) -> Mapping[str, Array]:
-        """Return what a block remembers (else its rows) as the columns of its rows."""
-
-
 class Remembered(Protocol):
     """What the tables of fitted rows hold, and what their blocks remember of it: half of a :class:`Family`."""
 
@@ -262,6 +252,10 @@ class OnItsWay:
         """Return what the family's block remembers, and what momentum starts from."""
         memory, reached = self.family.memory_of(columns, is_user), columns[REACHED]
         return {**memory, REACHED: reached} if reached.shape[1] else memory
+
+
+# What the tables of fitted rows are made by.
+Tabled = Family | OnItsWay
 
 
 class OutcomeFamily(Family):

@@ -169,7 +169,10 @@ def start(inputs: KernelInput, *, model: GammaPoisson, is_user: bool) -> Update:
     seed = model.seed if is_user else model.seed + 1
     shape = (prior.shape * (1.0 + noise(seed, inputs.block.row_key, model.rank))).astype(model.precision)
     rate = np.full(model.rank, prior.rate, model.precision)
-    gamma = _gamma_start(len(shape), model) if is_user and model.gamma_per_user else None
+    gamma = None
+    if is_user and model.gamma_per_user:
+        weight, none = required(model.confounder), np.ones((len(shape), 1), model.precision)
+        gamma = none * none.dtype.type(weight.shape), none * none.dtype.type(weight.rate)
     if len(inputs.memory.get("shape", ())):
         known = np.isfinite(inputs.memory["shape"]).all(axis=1)
         shape[known] = inputs.memory["shape"][known]
@@ -179,11 +182,6 @@ def start(inputs: KernelInput, *, model: GammaPoisson, is_user: bool) -> Update:
             gamma[0][known], gamma[1][known] = inputs.memory["gamma_shape"][known], inputs.memory["gamma_rate"][known]
     begun = _posterior(inputs.block, model, is_user, shape, rate, gamma)
     return _remember(begun, inputs.memory[REACHED].astype(model.precision)) if REACHED in inputs.memory else begun
-
-
-def _gamma_start(n: int, model: GammaPoisson) -> tuple[Floats, Floats]:
-    prior = required(model.confounder)
-    return np.full((n, 1), prior.shape, model.precision), np.full((n, 1), prior.rate, model.precision)
 
 
 def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
@@ -201,17 +199,18 @@ def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is
     if inputs.parts:  # of rows without a pair here
         updated[inputs.block[heavy_items.ROW]] += mean[inputs.block[heavy_items.ROW]] * inputs.parts["drawn"]
     length, momentum = model.stride
-    reached = over_relax(before, updated, prior, length)
-    shape = over_relax(inputs.memory.get(REACHED, before), reached, prior, 1.0 + momentum)
+    longer = over_relax(before, updated, prior, length)
+    shape = over_relax(inputs.memory.get(REACHED, before), longer, prior, 1.0 + momentum)
     result = _move(inputs, model, is_user, shape)
     if momentum:
-        result = _remember(result, reached)
+        result = _remember(result, longer)
     if is_user:
         return result
     changes = [np.abs(result.memory[name] / inputs.memory[name] - 1.0) for name in ("shape", "rate")]
     movement = np.array(sum(float((change.astype(np.float64) ** NORM).sum()) for change in changes))
-    result = result._replace(sums={**result.sums, "movement": movement})
-    return _add_scores(inputs, model, shared, block, result, cols)
+    reached = rates(block, model.row_layout(is_user=False).part(result.rows, RowPart.GEOMETRIC_MEAN), cols)
+    sums = _sums_of_pairs(inputs, model, shared, block, reached, result.memory, is_user=False)
+    return result._replace(sums={**result.sums, "movement": movement, **sums})
 
 
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
@@ -402,15 +401,6 @@ def _posterior(
     return Update(model.row_layout(is_user).join(parts), sums, memory)
 
 
-def _add_scores(
-    inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, block: CountBlock, result: Update, cols: Floats
-) -> Update:
-    """Add the item step's sums over its nonzeros."""
-    rate = rates(block, model.row_layout(is_user=False).part(result.rows, RowPart.GEOMETRIC_MEAN), cols)
-    sums = _sums_of_pairs(inputs, model, shared, block, rate, result.memory, is_user=False)
-    return result._replace(sums={**result.sums, **sums})
-
-
 def _sums_of_pairs(
     inputs: KernelInput,
     model: GammaPoisson,
@@ -437,35 +427,16 @@ def _sums_of_pairs(
             sums["confounder_shares"] = np.array(shares @ pairs.value("a_hat"))
     excess = _excess(inputs.block, model)
     if excess is not None:
-        sums |= _excess_sums(inputs, model, shared, memory, excess, is_user)
-    if model.validates:
-        sums |= _held_out_sums(inputs, model, shared, memory, is_user)
+        sums["excess"] = np.array(excess.sum())
+        sums["rate_excess"] = np.array(excess @ _mean_rates(inputs, pairs, model, shared, memory, is_user))
+        if model.confounder is not None:
+            sums["confounder_excess"] = np.array(excess @ pairs.value("a_hat"))
+    if model.validates:  # rate - y log rate of the held-out pairs, by the posterior means of both sides
+        pairs = inputs.block.held_out
+        count, mean = pairs.value(model.count), _mean_rates(inputs, pairs, model, shared, memory, is_user)
+        sums["held_out"] = np.array((mean - count.astype(np.float64) * np.log(mean)).sum())
+        sums["held_out_pairs"] = np.array(float(len(pairs.col)))
     return sums
-
-
-def _excess_sums(
-    inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, memory: Arrays, excess: Floats, is_user: bool
-) -> dict[str, Floats]:
-    """Add up w - w0 of the observed pairs, alone, times a_hat and times the mean rate."""
-    pairs = inputs.block.fitted
-    sums = {
-        "excess": np.array(excess.sum()),
-        "rate_excess": np.array(excess @ _mean_rates(inputs, pairs, model, shared, memory, is_user)),
-    }
-    if model.confounder is not None:
-        sums["confounder_excess"] = np.array(excess @ pairs.value("a_hat"))
-    return sums
-
-
-def _held_out_sums(
-    inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
-) -> dict[str, Floats]:
-    """Add up rate - y log rate over the held-out pairs of a block, by the posterior means of both sides."""
-    pairs = inputs.block.held_out
-    count = pairs.value(model.count).astype(np.float64)
-    rate = _mean_rates(inputs, pairs, model, shared, memory, is_user)
-    loss = (rate - count * np.log(rate)).sum()
-    return {"held_out": np.array(loss), "held_out_pairs": np.array(float(len(pairs.col)))}
 
 
 def _mean_rates(

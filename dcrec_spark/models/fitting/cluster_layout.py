@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import encode, index_ids
-from dcrec_spark.engine.build import HeavyRows, build_cluster_side
+from dcrec_spark.engine.build import BlockPlan, build_cluster_side
 from dcrec_spark.engine.cells import unpack
 from dcrec_spark.engine.cluster import ClusterSide
 from dcrec_spark.engine.heavy_items import Heavy
@@ -145,14 +145,14 @@ def _build_sides(
     least = {n: least_blocks(rows[n], rows[other], nonzeros, settings.width) for n, other in _OTHER.items()}
     n_blocks = {n: block_count(rows[n], parallel, wanted[n], least[n]) for n in rows}
     items = _heavy_items(indexed, rows["user"], settings)
-    heavies = {"user": HeavyRows(others=items), "item": HeavyRows(own=items)}
+    heavies = {"user": {"others": items}, "item": {"own": items}}
     sides = {}
     for name, other in _OTHER.items():
         flags = [c for c in indexed.columns if c == "held_out"]
         entries = indexed.select(F.col(f"{name}_idx").alias("row"), F.col(f"{other}_idx").alias("col"), *values, *flags)
         source = rows[other], n_blocks[other]
-        own = name, entries, ids[name], rows[name], n_blocks[name]
-        side = build_cluster_side(*own, source, values, settings.precision, heavies[name])
+        plan = BlockPlan(n_blocks[name], source, values, settings.precision, **heavies[name])
+        side = build_cluster_side(name, entries, ids[name], rows[name], plan)
         sides[name] = replace(side, broadcasts=settings.broadcasts(name, rows[name]))
     return sides
 

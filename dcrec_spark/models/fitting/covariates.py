@@ -159,7 +159,9 @@ def attach_composition(
             sides = zip((layout.users, layout.items), exposure, strict=True)
             found = [Scaling.of(side.add_up(moments, state), True, ()) for side, state in sides]
             scalings = found[0], found[1]
-        return _rebuilt(layout, exposure, COMPOSITION, composition_of, scalings, resources), scalings
+        for is_user, state, scaling in zip((True, False), exposure, scalings, strict=True):
+            layout = _with_side(layout, is_user, state, COMPOSITION, composition_of, scaling, resources)
+        return layout, scalings
 
 
 def attach_features(
@@ -265,14 +267,6 @@ def attach_new(
         of_fit = table.select(quoted(id_column), *map(quoted, scaling.names))
         state, _ = place_features(layout, is_user, of_fit, id_columns, resources)
         return _with_side(layout, is_user, state, FEATURES, features_of, scaling, resources)
-
-
-def _rebuilt(
-    layout: SomeLayout, states: States, name: str, raw: Raw, scalings: tuple[Scaling, Scaling], resources: FitResources
-) -> SomeLayout:
-    for is_user, state, scaling in zip((True, False), states, scalings, strict=True):
-        layout = _with_side(layout, is_user, state, name, raw, scaling, resources)
-    return layout
 
 
 def _with_side(

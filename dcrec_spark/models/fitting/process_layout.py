@@ -193,8 +193,9 @@ def lay_out_in_process(
     sides = {name: _side_ids(table[f"{name}_id"], given.get(name)) for name in SIDES}
     located = {name: places(table[f"{name}_id"], ids.id) for name, ids in sides.items()}
     numbers = {name: narrow(table[name].to_numpy()) for name in values}
-    numbers |= {name: table[name].to_numpy() for name in _flags(table)}
-    held_out = bool(_flags(table))
+    held_out = "held_out" in table.column_names
+    if held_out:
+        numbers["held_out"] = table["held_out"].to_numpy()
     del table
     if not given:
         require_two({name: len(ids.id) for name, ids in sides.items()})
@@ -219,10 +220,6 @@ def lay_out_in_process(
         raise duplicate_pair(*(sides[name].id[located[name][repeated[0]]].as_py() for name in SIDES))
     ids = SparkIds(sides["user"].id, sides["item"].id, collected.pairs.sparkSession)
     return ProcessLayout(users, items, checked.nonzeros, checked.means, held_out, ids)
-
-
-def _flags(table: pa.Table) -> list[str]:
-    return [name for name in table.column_names if name == "held_out"]
 
 
 def _side_ids(named: pa.ChunkedArray, fitted: DataFrame | None) -> Ids:

@@ -260,21 +260,9 @@ class RankedLists(OutcomeParams):
         return self._lists("item", n, seen, None)
 
     def recommendForItemSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
-        """Recommend the n best users for each known item of ``dataset``, as MLlib's ALS does.
+        """Return the n best users of the known items among those of ``dataset``, as MLlib's ALS returns them.
 
-        Parameters
-        ----------
-        dataset : DataFrame
-            Has the item column of training. Duplicates and unknown items are left out.
-        n : int
-            Users for each item, at most.
-        seen : DataFrame, optional
-            User and item columns as in training: pairs to leave out.
-
-        Returns
-        -------
-        DataFrame
-            ``item, recommendations: array<struct<user, rating>>``, best first, under the columns' names of training.
+        Parameters, results and errors are those of :meth:`recommendForAllItems`.
         """
         return self._lists("item", n, seen, dataset)
 

@@ -186,7 +186,7 @@ class _OfShared(NamedTuple):
         # z p + delta_u h: what departs from gamma is gamma_u - gamma, where the users have a weight of their own.
         residual = np.array([float(design.everywhere), 1.0, -shared.gamma * design.per_user, 0.0])
         drawn = np.array([[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]])[: 1 + has_gamma]
-        regs = [reg.intercept, reg.of_common_gamma(design)][: 1 + has_gamma]
+        regs = [reg.intercept, 0.0 if design.pooled else reg.confounder][: 1 + has_gamma]
         at_zero = items["square"] + w0 * residual @ product @ residual + users["penalty"] + items["penalty"]
         slope = items["linear"] - w0 * drawn @ product @ residual
         return cls(float(at_zero), slope, items["curvature"] + w0 * drawn @ product @ drawn.T + np.diag(regs))

@@ -161,10 +161,6 @@ class Regulariser(NamedTuple):
         count = np.maximum(pairs, 1).astype(np.float64) if self.by_count else np.ones(len(pairs))
         return count, factor, bias
 
-    def of_common_gamma(self, design: Design) -> float:
-        """Return that of the gamma of all users: 0 where theirs depart from it."""
-        return 0.0 if design.pooled else self.confounder
-
 
 class Shared(NamedTuple):
     """Terms shared by all pairs: beta_0, and gamma if there is one for all users (else 0).

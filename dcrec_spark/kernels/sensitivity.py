@@ -77,14 +77,10 @@ def odds_of_shift(shift: Floats) -> Floats:
     low, high = np.zeros_like(shift), shift
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
-        enough = _shift_at(middle) >= shift
+        # The worst shift of the odds P(Z <= z) / P(Z > z).
+        enough = 2.0 * _normal_density(middle) * np.sinh(log_ndtr(middle) - log_ndtr(-middle)) >= shift
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return np.asarray(np.exp(log_ndtr(high) - log_ndtr(-high)))
-
-
-def _shift_at(quantile: Floats) -> Floats:
-    """Return the worst shift of the odds P(Z <= z) / P(Z > z)."""
-    return np.asarray(_normal_density(quantile) * 2.0 * np.sinh(log_ndtr(quantile) - log_ndtr(-quantile)))
 
 
 def _normal_density(value: Floats) -> Floats:

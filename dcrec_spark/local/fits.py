@@ -21,7 +21,7 @@ from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import OutcomeFamily
 from dcrec_spark.models.families.gaussian import FEATURES
-from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
+from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.covariates import Covariates, attach_composition, attach_feature_state

@@ -90,7 +90,10 @@ def intervals_of(
     require_known(fitted, wanted, known, "assess")
     layout = lay_out_pairs(fitted, wanted, rated, resources, everyone=True)
     intervals, level = _intervals(fitted, layout, coverage, resources)
-    return _with_ids(fitted, intervals), level
+    for name, table in (("user", fitted.users), ("item", fitted.items)):
+        ids = table.select(F.col("idx").alias(f"{name}_idx"), F.col("id").alias(f"{name}_id"))
+        intervals = intervals.join(ids, f"{name}_idx")
+    return intervals.select(*PAIR, "prediction", "low", "high", "extrapolates"), level
 
 
 def _require_raters(fitted: FittedOutcome, rated: DataFrame) -> None:
@@ -171,14 +174,6 @@ def _require_agreement(users: State) -> None:
             f"the ratings are not those that the model was fitted with: {disagreeing} of its users would have other "
             "factors by them; give all ratings of the fit, and of the users that were folded in, and no others"
         )
-
-
-def _with_ids(fitted: FittedOutcome, intervals: DataFrame) -> DataFrame:
-    """Return the intervals with ids in place of indices."""
-    for name, table in (("user", fitted.users), ("item", fitted.items)):
-        ids = table.select(F.col("idx").alias(f"{name}_idx"), F.col("id").alias(f"{name}_id"))
-        intervals = intervals.join(ids, f"{name}_idx")
-    return intervals.select(*PAIR, "prediction", "low", "high", "extrapolates")
 
 
 def assess(inputs: KernelInput, *, assessor: Assessor, other: Other, tolerance: float) -> Update:

@@ -169,16 +169,12 @@ def explain_block(inputs: KernelInput, *, explainer: Explainer, reasons: int, ot
     explanation = explainer(inputs, wanted)
     row = np.repeat(np.arange(len(explanation.gamma)), np.diff(pairs.row_ptr))
     memory = _memory_of(block, explanation, row, item)
-    memory["agrees"] = _agrees(explanation, row, pairs.col, tolerance)
-    disagreeing = np.array(float((~memory["agrees"]).sum()))
-    return Update(np.empty((len(explanation.gamma), 0)), {"disagreeing": disagreeing}, memory)
-
-
-def _agrees(explanation: BlockExplanation, row: Array, col: Array, tolerance: float) -> Array:
-    """Whether the ratings imply the preference that the model has, of each pair."""
+    # Whether the ratings imply the preference that the model has.
     sizes = [np.linalg.norm(factors, axis=1) for factors in (explanation.preference, explanation.attribute)]
     difference = np.abs(explanation.implied - explanation.fitted)
-    return np.asarray(difference <= tolerance * sizes[0][row] * sizes[1][col])
+    memory["agrees"] = np.asarray(difference <= tolerance * sizes[0][row] * sizes[1][pairs.col])
+    disagreeing = np.array(float((~memory["agrees"]).sum()))
+    return Update(np.empty((len(explanation.gamma), 0)), {"disagreeing": disagreeing}, memory)
 
 
 def _memory_of(block: Block, explanation: BlockExplanation, row: Array, item: Array) -> dict[str, Array]:

@@ -120,7 +120,12 @@ def lay_out_pairs(
         *map(quoted, columns),
         F.lit(False).alias(WANTED),
     )
-    _require_distinct(rated)
+    several = rated.groupBy(*PAIR).count().where("count > 1 and item_id is not null").first()
+    if several:
+        raise DataError(
+            f"user {several['user_id']!r} has {several['count']} ratings of item {several['item_id']!r}: every (user, "
+            "item) pair may occur once; give the ratings as they were in the fit"
+        )
     requested = wanted.select(*PAIR, *[F.lit(1.0).alias(c) for c in columns], F.lit(True).alias(WANTED))
     settings = replace(layout_settings(fitted.params, fitted.row_width), precision="float64")
     given = {"item": fitted.items.select("id", "idx")}
@@ -128,15 +133,6 @@ def lay_out_pairs(
         given["user"] = fitted.users.select("id", "idx")
     pairs = rated.unionByName(requested)
     return lay_out(pairs, "user_id", "item_id", values, settings, resources, WANTED, given, distinct=False)
-
-
-def _require_distinct(rated: DataFrame) -> None:
-    several = rated.groupBy(*PAIR).count().where("count > 1 and item_id is not null").first()
-    if several:
-        raise DataError(
-            f"user {several['user_id']!r} has {several['count']} ratings of item {several['item_id']!r}: every (user, "
-            "item) pair may occur once; give the ratings as they were in the fit"
-        )
 
 
 def with_exposure_term(fitted: FittedOutcome, layout: Layout, resources: FitResources) -> Layout:

@@ -9,7 +9,7 @@ from dcrec_spark.data.ids import index_ids
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.exposure.predictive_check import CheckSettings, PredictiveCheck, check_exposures
-from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
+from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike, require_new_columns
 from dcrec_spark.models.fitting.degeneracies import Degeneracy
 from dcrec_spark.models.fitting.factors import dot, gamma_mean

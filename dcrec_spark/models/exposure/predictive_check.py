@@ -168,7 +168,9 @@ def check_exposures(
         scratch.enter_context(few_partitions(exposures.sparkSession, PAIR_BYTES * rows))
         item_ids = index_ids(items, "id")
         scratch.callback(item_ids.unpersist)
-        indexed = _with_items(pairs, item_ids).persist()
+        # The places of items, null where one is not in the model.
+        at = item_ids.select(F.col("id").alias("item_id"), F.col("idx").alias("item_idx"))
+        indexed = pairs.join(at, "item_id", "left").persist()
         scratch.callback(indexed.unpersist)
         _require_trained(indexed, users, settings)
         how = HeldOut(share, settings.count is not None)
@@ -230,11 +232,6 @@ def _require_usable(pairs: DataFrame, settings: CheckSettings) -> tuple[int, flo
     if counts["lowest"] != counts["highest"]:
         raise DataError(f"{SHARE} goes from {counts['lowest']} to {counts['highest']}: expected one split's")
     return int(counts["rows"]), float(counts["lowest"])
-
-
-def _with_items(pairs: DataFrame, item_ids: DataFrame) -> DataFrame:
-    """Return the pairs with their items' places, null where the item is not in the model."""
-    return pairs.join(item_ids.select(F.col("id").alias("item_id"), F.col("idx").alias("item_idx")), "item_id", "left")
 
 
 def _require_trained(indexed: DataFrame, users: DataFrame, settings: CheckSettings) -> None:

@@ -171,8 +171,8 @@ def start(inputs: KernelInput, *, model: GammaPoisson, is_user: bool) -> Update:
     rate = np.full(model.rank, prior.rate, model.precision)
     gamma = None
     if is_user and model.gamma_per_user:
-        weight, none = required(model.confounder), np.ones((len(shape), 1), model.precision)
-        gamma = none * none.dtype.type(weight.shape), none * none.dtype.type(weight.rate)
+        weight, size = required(model.confounder), (len(shape), 1)
+        gamma = np.full(size, weight.shape, model.precision), np.full(size, weight.rate, model.precision)
     if len(inputs.memory.get("shape", ())):
         known = np.isfinite(inputs.memory["shape"]).all(axis=1)
         shape[known] = inputs.memory["shape"][known]

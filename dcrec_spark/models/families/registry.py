@@ -5,7 +5,7 @@ from pyspark.ml.param import Params
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.families.base import OutcomeFamily
 from dcrec_spark.models.families.gaussian import Probabilistic, Weighted
-from dcrec_spark.models.families.poisson_outcome import PoissonOutcome
+from dcrec_spark.models.families.poisson import PoissonOutcome
 from dcrec_spark.settings.tables import OUTCOMES
 
 FAMILIES: dict[str, type[OutcomeFamily]] = {}

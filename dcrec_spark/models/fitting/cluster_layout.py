@@ -19,7 +19,7 @@ from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.engine.sides import State
 from dcrec_spark.engine.sizing import block_count, least_blocks
 from dcrec_spark.models.families.base import Remembered, Tabled
-from dcrec_spark.models.fitting.checked import Checked, duplicate_pair, require_two, unknown_side
+from dcrec_spark.models.fitting.checks import Checked, duplicate_pair, require_two, unknown_side
 from dcrec_spark.models.fitting.factors import factor_rows, factor_schema, place_factors
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
@@ -127,8 +127,8 @@ def lay_out_on_cluster(
             layout = ClusterLayout(*tables, nonzeros, checked.means, "held_out" in pairs.columns)
             if distinct:
                 _require_distinct_pairs(layout)
-            if given:
-                _require_some(layout, next(iter(given)))
+            if given and not layout.users.frame.agg(F.sum("nonzeros")).collect()[0][0]:
+                raise unknown_side(nonzeros, next(iter(given)))
     return layout
 
 
@@ -188,13 +188,6 @@ def _require_distinct_pairs(layout: ClusterLayout) -> None:
         if pair is not None and pair[0] is not None:
             user, item = _id_at(layout.user_ids, pair[0]), _id_at(layout.item_ids, pair[1])
             raise duplicate_pair(user, item)
-
-
-def _require_some(layout: ClusterLayout, frozen: str) -> None:
-    """Refuse ratings none of which can be used: they point to other ids, not to new ones."""
-    nonzeros = layout.users.frame.agg(F.sum("nonzeros")).collect()[0][0]
-    if not nonzeros:
-        raise unknown_side(layout.nonzeros, frozen)
 
 
 def _id_at(ids: DataFrame, idx: int) -> object:

@@ -52,14 +52,7 @@ class FitFacts:
 
     def as_json(self) -> dict[str, Any]:
         """Return the facts as JSON holds them."""
-        degenerate = [fact.as_json() for fact in self.degeneracies]
-        return {
-            "objective": self.objective,
-            "held_out": self.held_out,
-            "converged": self.converged,
-            "degeneracies": degenerate,
-            "final_objective": self.final_objective,
-        }
+        return {**vars(self), "degeneracies": [fact.as_json() for fact in self.degeneracies]}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:

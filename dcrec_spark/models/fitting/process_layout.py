@@ -28,7 +28,7 @@ from dcrec_spark.kernels.random import keys_of
 from dcrec_spark.kernels.threads import blas_on_one_thread, make_in_pieces
 from dcrec_spark.models.families.base import Remembered, TableColumn, Tabled
 from dcrec_spark.models.fitting.arrow_cache import arrow_table, cached_frame
-from dcrec_spark.models.fitting.checked import duplicate_pair, require_two, require_usable_here, unknown_side
+from dcrec_spark.models.fitting.checks import duplicate_pair, require_two, require_usable_here, unknown_side
 from dcrec_spark.models.fitting.factors import list_array, matrix_of
 from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import AT_ONCE

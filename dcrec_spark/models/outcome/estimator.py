@@ -17,7 +17,7 @@ from dcrec_spark.models.exposure.estimator import (
 )
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.families.base import OutcomeFamily, require_same_kind
-from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
+from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of, family_of
 from dcrec_spark.models.fitting.checks import (
     observed,
@@ -41,8 +41,7 @@ from dcrec_spark.models.fitting.propensity import (
     fit_propensity,
     weighted_ratings,
 )
-from dcrec_spark.models.fitting.resumption import FitCheckpoints
-from dcrec_spark.models.fitting.stages import fit_factors, warm_start
+from dcrec_spark.models.fitting.stages import FitCheckpoints, fit_factors, warm_start
 from dcrec_spark.models.outcome.lists import require_exposure_model
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.params import OutcomeFitParams
@@ -223,7 +222,10 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         require_exposure_model(self.getExposureWeight(), family.has_confounder)
         exposure = self._exposure() if family.has_confounder else None
         self._require_usable(dataset, family, exposure)
-        propensity = self._propensity(dataset)
+        propensity = None
+        if self.getAdjustment() == "ipw":
+            ratings = observed(dataset, self.getValidationIndicatorCol())
+            propensity = fit_propensity(ratings, self.getRatingCol(), PropensitySettings.of(self))
         with FitResources() as resources:
             layout = self._lay_out(dataset, family, exposure, propensity, resources)
             stage_one = None if exposure is None else self._stage_one(exposure, layout, resources)
@@ -282,13 +284,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             require_ids_alike(dataset, ids, (exposure.userFactors, exposure.itemFactors))
         self.checkInitialModel(dataset)
         require_checkpoint_directory(dataset.sparkSession)
-
-    def _propensity(self, dataset: DataFrame) -> Propensity | None:
-        get = self.getOrDefault
-        if get("adjustment") != "ipw":
-            return None
-        ratings = observed(dataset, get("validationIndicatorCol"))
-        return fit_propensity(ratings, get("ratingCol"), PropensitySettings.of(self))
 
     def _lay_out(
         self,

@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame
 
-from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED
+from dcrec_spark.models.families.poisson import NOTHING_SHARED
 from dcrec_spark.models.fitting.arrow_cache import select_columns
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder

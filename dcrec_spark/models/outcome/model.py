@@ -13,7 +13,7 @@ from dcrec_spark.models.certainty.lists import sure_lists
 from dcrec_spark.models.certainty.overlap import overlaps_of
 from dcrec_spark.models.explain.explain import explain_pairs
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
-from dcrec_spark.models.families.poisson_exposure import PoissonExposure
+from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.families.registry import FAMILIES, family_of
 from dcrec_spark.models.fitting.degeneracies import Degeneracy
 from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome, OutcomeFacts

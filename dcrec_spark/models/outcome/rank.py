@@ -84,7 +84,16 @@ def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
     chunks = _chunks(what, seen, n_chunks)
     pieces = _pieces(what, cols, n_pieces)
     best = chunks.crossJoin(pieces.hint("shuffle_replicate_nl")).mapInArrow(_scorer(n, what), RANKED)
-    return merged(best, n, what.most)
+    # The best of the pieces' best, in the same total order. A column among the n best of all under the limit is among
+    # those of its piece: fewer of its group are better there.
+    better = (F.desc("value"), "col_idx")
+    if what.most is not None:
+        of_group = F.row_number().over(Window.partitionBy("row_idx", "group").orderBy(*better))
+        best = best.withColumn("place", of_group)
+        best = best.where((F.col("place") <= what.most) | (F.col("group") == _OF_NO_GROUP))
+    order = Window.partitionBy("row_idx").orderBy(*better)
+    ranked = best.withColumn("rank", F.row_number().over(order).cast("long")).where(F.col("rank") <= n)
+    return ranked.select(_COLUMNS)
 
 
 def _against_one_piece(what: Ranking, cols: DataFrame, n: int, seen: DataFrame | None, n_chunks: int) -> DataFrame:
@@ -226,17 +235,3 @@ def as_batch(rows: dict[str, Array], cols: dict[str, Array], ranked: Ranked) -> 
         ],
         names=[*_COLUMNS, "value", "group"],
     )
-
-
-def merged(best: DataFrame, n: int, most: int | None) -> DataFrame:
-    """Return the best of the pieces' best. The same total order as within a piece.
-
-    A column among the n best of all under the cap is among those of its piece: fewer of its group are better there.
-    """
-    better = (F.desc("value"), "col_idx")
-    if most is not None:
-        of_group = F.row_number().over(Window.partitionBy("row_idx", "group").orderBy(*better))
-        best = best.withColumn("place", of_group).where((F.col("place") <= most) | (F.col("group") == _OF_NO_GROUP))
-    order = Window.partitionBy("row_idx").orderBy(*better)
-    ranked = best.withColumn("rank", F.row_number().over(order).cast("long")).where(F.col("rank") <= n)
-    return ranked.select(_COLUMNS)

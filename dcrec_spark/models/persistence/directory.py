@@ -145,24 +145,20 @@ def commit(files: Directories, staged: str, path: str, overwrite: bool) -> None:
         if not files.exists(path):
             raise
         require_free(files, path, overwrite)
-        _replace(files, staged, path)
-
-
-def _replace(files: Directories, staged: str, path: str) -> None:
-    metadata = files.read(f"{staged}/{METADATA}")
-    data = json.loads(metadata)["data"]
-    with files.lock(f"{path}/{LOCK}"):
-        try:
-            files.rename(f"{staged}/{data}", f"{path}/{data}")
-            files.make_directory(f"{path}/{FOLDER}")
-            files.write(f"{path}/{METADATA}", metadata)
-        except BaseException:
-            if (_parse(files, path) or {}).get("data") != data:  # of a write that fails one can not know
-                files.delete(f"{path}/{data}")
-            raise
-        for entry in files.list(path):
-            if DATA.fullmatch(entry.name) and entry.name != data:
-                files.delete(f"{path}/{entry.name}")
+        metadata = files.read(f"{staged}/{METADATA}")
+        data = json.loads(metadata)["data"]
+        with files.lock(f"{path}/{LOCK}"):
+            try:
+                files.rename(f"{staged}/{data}", f"{path}/{data}")
+                files.make_directory(f"{path}/{FOLDER}")
+                files.write(f"{path}/{METADATA}", metadata)
+            except BaseException:
+                if (_parse(files, path) or {}).get("data") != data:  # of a write that fails one can not know
+                    files.delete(f"{path}/{data}")
+                raise
+            for entry in files.list(path):
+                if DATA.fullmatch(entry.name) and entry.name != data:
+                    files.delete(f"{path}/{entry.name}")
 
 
 def read_metadata(files: Files, path: str) -> dict[str, Any]:

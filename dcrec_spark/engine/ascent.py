@@ -56,8 +56,8 @@ class Steps(Protocol):
     def items(self, shared: Any) -> Kernel:
         """Update the items, given the users, and add up over the observed pairs the sums for :meth:`conclude`."""
 
-    def converge(self, shared: Any) -> Kernel:
-        """Solve the users, given the final items, from a fixed start: the same as folding them in."""
+    def converge(self, shared: Any, is_user: bool = True) -> Kernel:
+        """Solve one side, given the other, from a fixed start: the users at the end of a fit, and what is folded in."""
 
     def conclude(self, users: Arrays, items: Arrays, shared: Any) -> tuple[float, Any]:
         """Return the objective of the sweep, and the shared terms of the next one."""

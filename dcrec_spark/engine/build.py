@@ -161,7 +161,6 @@ def _contents(
 
 
 def _place(column: Array, n_source_rows: int, n_source_blocks: int) -> Array:
-    """Return the positions of rows of the other side in its concatenated blocks."""
     if n_source_blocks == 1:
         return column
     block = column % n_source_blocks
@@ -169,7 +168,6 @@ def _place(column: Array, n_source_rows: int, n_source_blocks: int) -> Array:
 
 
 def _needed(place: Array, n_source_rows: int, always: Array) -> tuple[Array, Array]:
-    """Return the distinct positions and those always needed, in order, and the index of each position among them."""
     is_needed = np.zeros(n_source_rows, np.bool_)
     is_needed[place] = True
     is_needed[always] = True
@@ -177,7 +175,6 @@ def _needed(place: Array, n_source_rows: int, always: Array) -> tuple[Array, Arr
 
 
 def _parts(pairs: Mapping[str, Array], order: Array) -> dict[str, Array | slice]:
-    """Choose among the ordered nonzeros those of the fit and those held out, by the prefix of their arrays."""
     if "held_out" not in pairs:
         return {FITTED: slice(None)}
     held_out = take(pairs["held_out"], order)

@@ -87,5 +87,4 @@ def _cells_in(chunk: pa.Array) -> Iterator[memoryview]:
 
 
 def _aligned(size: int) -> int:
-    """Round up to where the next array may begin."""
     return -(-size // _ALIGN) * _ALIGN

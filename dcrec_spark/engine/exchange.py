@@ -37,10 +37,7 @@ class FromDriver(NamedTuple):
 def update_block(
     number: int, block: Block, inbox: list[Message], kernel: Kernel, from_driver: FromDriver, broadcasts: bool
 ) -> list[Message]:
-    """Run the kernel on one block. Return the messages that it sends.
-
-    inbox : messages to this block. broadcasts : whether the driver collects the rows, to broadcast them later.
-    """
+    """Run the kernel on one block. Return the messages that it sends."""
     rows = messages.read_rows(inbox)
     if rows is None:
         rows = np.empty((0, 0)) if from_driver.rows is None else from_driver.rows[block.need_at]

@@ -104,7 +104,6 @@ def update_in_runs(kernel: Kernel, inputs: KernelInput, pairs_per_run: int = PAI
 
 
 def _bounds(row_ptr: Array, pairs: int) -> list[int]:
-    """Return the first row of each run, and the end of the last run."""
     n_rows, n_runs = len(row_ptr) - 1, -(-int(row_ptr[-1]) // pairs)
     inner = np.searchsorted(row_ptr, np.arange(1, n_runs) * pairs)
     return sorted({0, *np.minimum(inner, n_rows).tolist(), n_rows})

@@ -66,10 +66,7 @@ class State:
         return cls({}, memory={0: read_only_arrays(arrays)})
 
     def memory_of(self, block: int, rows: slice = slice(None)) -> Arrays:
-        """Return the memory of a block, or its rows where they are enough.
-
-        rows : those of the block.
-        """
+        """Return the memory of a block, or its rows where they are enough."""
         return self.memory.get(block) or ({} if self.rows is None else {ROWS: self.rows[rows]})
 
     def release(self) -> None:

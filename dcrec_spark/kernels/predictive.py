@@ -159,7 +159,6 @@ def _points(key: Keys, user: Floats, item: Floats, scale: float, seed: int) -> t
 
 
 def _columns(item: Floats, component: Places, uniform: Floats) -> Places:
-    """Choose a column for each point, with probability proportional to its factor in the point's component."""
     n_items, rank = item.shape
     cumulated = np.cumsum(item.T, axis=1)
     # One sorted line for all components: component k lies between k and k + 1. One that is 0 is never drawn.

@@ -120,7 +120,6 @@ def known_by_users(users: Floats, has_confounder: bool, shared: Shared, design: 
 
 
 def _known(others: Floats, rank: int, are_users: bool, shared: Shared, design: Design) -> Known:
-    """Return the intercept plus the other side's biases, if there are any, and its slopes."""
     of_source, end = _of_all(shared.intercept), rank + design.user_covariates + design.item_covariates
     slopes = np.ascontiguousarray(others[:, rank + design.covariates(are_users) : end])
     return Known(of_source + others[:, end].astype(np.float64) if design.biases else of_source, slopes=slopes)

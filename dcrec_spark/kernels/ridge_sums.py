@@ -197,7 +197,6 @@ class _OfShared(NamedTuple):
 
 
 def _departures(users: Mapping[str, Array], reg: Regulariser) -> float:
-    """Return the part of the users' departures in J."""
     return reg.confounder * float(users.get("departure_square", 0.0))
 
 

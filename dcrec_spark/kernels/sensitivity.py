@@ -45,8 +45,6 @@ def sensitivity_bounds(value: Floats, propensity: Floats, odds: float) -> Bounds
 
 
 def _largest_mean(value: Floats, least: Floats, most: Floats) -> float:
-    """Return the largest weighted mean of ascending values, of all numbers of them that weigh least."""
-
     def totals(weight_low: NDArray[np.floating], weight_high: NDArray[np.floating]) -> Floats:
         below = np.concatenate([[0.0], np.cumsum(weight_low)])
         above = np.concatenate([np.cumsum(weight_high[::-1])[::-1], [0.0]])

@@ -40,7 +40,6 @@ def solve_rows(block: RatingBlock, system: System) -> Floats:
 
 
 def _in_lines(block: RatingBlock, system: System) -> RowSystems:
-    """Return a system with the sources of all unknowns, zeros after them up to whole cache lines."""
     full = system.full_sources
     filled = np.pad(full, ((0, 0), (0, -full.shape[1] % (_LINE // system.right.itemsize))))
     return system._replace(sources=filled).with_pairs(block)

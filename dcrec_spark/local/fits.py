@@ -300,7 +300,6 @@ def _propensity(ratings: Ratings, estimator: DeconfoundedMF) -> Propensity | Non
 
 
 def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> OutcomeFamily:
-    """Return the estimator's family, where a fit in this process has all that the estimator asks for."""
     family, get = consistent_family_of(estimator), estimator.getOrDefault
     if family.has_confounder != (exposure is not None):
         given = "none" if exposure is None else "an exposure model"

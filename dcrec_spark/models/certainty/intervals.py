@@ -131,7 +131,6 @@ def _intervals(
 
 
 def _assessed(fitted: FittedOutcome, layout: Layout, resources: FitResources) -> tuple[State, State]:
-    """Run one half-step of each side, in double precision, from the other side as the model has it."""
     family = fitted.family
     steps = family.steps(layout, precision="float64")
     tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
@@ -153,10 +152,6 @@ def _assessed(fitted: FittedOutcome, layout: Layout, resources: FitResources) ->
 
 
 def _level(users: State, items: State) -> Noise:
-    """Return the noise of the ratings.
-
-    Raises ConfigError: the ratings determine no system, or nothing of them is left to estimate it from.
-    """
     level = noise(users.sums, items.sums)
     if not (np.isfinite(level.freedom) and level.freedom > 0.0):
         raise ConfigError(
@@ -177,10 +172,7 @@ def _require_agreement(users: State) -> None:
 
 
 def assess(inputs: KernelInput, *, assessor: Assessor, other: Other, tolerance: float) -> Update:
-    """Assess the wanted pairs of one block by the family's assessor, and count the rows that disagree with the model.
-
-    tolerance : how far a row that the ratings make may be from the model's, relative to its size.
-    """
+    """Assess the wanted pairs of one block, and count the rows that the tolerance does not allow to be the model's."""
     certainty = assessor(inputs)
     distance, size = (np.linalg.norm(rows, axis=1) for rows in (certainty.solved - certainty.fitted, certainty.fitted))
     disagreeing = ~(distance <= tolerance * size)

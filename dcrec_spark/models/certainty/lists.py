@@ -70,10 +70,7 @@ def _with_gaps(ranked: DataFrame) -> DataFrame:
 
 
 def _with_gaps_under_limit(ranked: DataFrame, most: int) -> DataFrame:
-    """Add the smallest gap of an exchange that changes who is in the list up to each place, which ``ranked`` then has.
-
-    ranked : under a limit of one more than ``most`` of a category.
-    """
+    """Add the smallest gap of an exchange that changes who is in the list up to each place, under a limit."""
     of_user = Window.partitionBy("user_id").orderBy("rank")
     alike = Window.partitionBy("user_id", "category").orderBy("rank")
     place = F.when(F.col("category").isNotNull(), F.row_number().over(alike))

@@ -61,7 +61,6 @@ def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: S
 
 
 def _name_rows(overlaps: DataFrame, ids: DataFrame, kind: DataType, side: str) -> DataFrame:
-    """Rows with ratings by their ids, cached."""
     named = ids.select(F.col("idx").alias(f"{side}_idx"), F.col("id").cast(kind).alias(f"{side}_id"))
     table = named.join(overlaps.where("ratings > 0"), f"{side}_idx").drop(f"{side}_idx").persist()
     table.count()
@@ -96,7 +95,6 @@ def by_exposure(
 
 
 def _lay_out(fitted: FittedOutcome, exposure: FittedExposure, ratings: DataFrame, resources: FitResources) -> Layout:
-    """Blocks of the ratings of known users and items, with their exposures."""
     (user, item), rating, count = fitted.id_columns, fitted.params.getOrDefault("ratingCol"), exposure.count_column
     require_columns(ratings, [user, item], [rating, *([count] if count else [])])
     require_ids_alike(ratings, (user, item), (fitted.users, fitted.items))
@@ -133,10 +131,7 @@ def smallest_of_rows(row_ptr: Array, p: Array) -> Array:
 def memory_frame(
     layout: Layout, is_user: bool, state: State, row_idx: str, columns: Mapping[str, tuple[str, str]]
 ) -> DataFrame:
-    """Return the memories of a side's blocks as a table: the rows' ``idx`` as ``row_idx``, and ``columns``.
-
-    columns : name in the memory -> name and SQL type in the table.
-    """
+    """Return the memories of a side's blocks as a table: the rows' ``idx`` as ``row_idx``, and ``columns``."""
     n_blocks = (layout.users if is_user else layout.items).n_blocks
 
     def rows(block: int, memory: Arrays) -> pa.RecordBatch:

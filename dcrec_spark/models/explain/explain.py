@@ -133,7 +133,6 @@ def _require_agreement(fitted: FittedOutcome, layout: Layout, state: State, expl
 def _with_ids(
     fitted: FittedOutcome, layout: Layout, explained: DataFrame, further: list[str] | None = None
 ) -> DataFrame:
-    """Return the explanations with ids in place of indices, and the scores that they add up to."""
     intercept = fitted.family.shared_numbers(fitted.shared).intercept
     user_id = F.col("id").cast(fitted.users.schema["id"].dataType).alias("user_id")
     item_ids = fitted.items.select(F.col("idx").alias("item_idx"), F.col("id").alias("item_id"))

@@ -47,10 +47,7 @@ class Other(NamedTuple):
 
 
 def pairs_of(fitted: FittedOutcome, dataset: DataFrame) -> DataFrame:
-    """``user_id, item_id`` of a user's frame.
-
-    Raises DataError: a column is missing. ConfigError: ids of another kind than the model's.
-    """
+    """``user_id, item_id`` of a user's frame."""
     user, item = fitted.id_columns
     require_columns(dataset, [user, item], [])
     require_ids_alike(dataset, (user, item), (fitted.users, fitted.items))
@@ -66,10 +63,7 @@ def ratings_of(fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame) -> 
 
 
 def require_known(fitted: FittedOutcome, wanted: DataFrame, rated: DataFrame, verb: str = "explain") -> None:
-    """Refuse pairs of users or items that the model does not know, and users without ratings to explain by.
-
-    verb : what is to be done with the pairs.
-    """
+    """Refuse pairs of users or items that the model does not know, and users without ratings to explain by."""
     known = {
         "the user, {!r}, is not in the model": ("user_id", fitted.users.select(F.col("id").alias("user_id"))),
         "the item, {!r}, is not in the model": ("item_id", fitted.items.select(F.col("id").alias("item_id"))),

@@ -258,7 +258,6 @@ def _require_trained(indexed: DataFrame, users: DataFrame, settings: CheckSettin
 
 
 def _refuse(rows: DataFrame, reasons: dict[str, Column], column: str) -> None:
-    """Raise the first reason that holds for some rows, with their number and the smallest of their ids."""
     wrong = [F.when(holds, F.col(column)) for holds in reasons.values()]
     counts = rows.agg(*[F.count_distinct(ids) for ids in wrong], *[F.min(ids) for ids in wrong]).collect()[0]
     for reason, count, example in zip(reasons, counts[: len(wrong)], counts[len(wrong) :], strict=True):

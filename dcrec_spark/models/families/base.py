@@ -24,7 +24,8 @@ from pyspark.ml.param import Params
 from dcrec_spark.engine.acceleration import REACHED
 from dcrec_spark.engine.ascent import Steps
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.kernel_input import Kernel, KernelInput
+from dcrec_spark.engine.kernel_input import KernelInput
+from dcrec_spark.engine.sides import Side
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.explain import Explained, Wanted
 from dcrec_spark.kernels.gamma import Floats
@@ -66,35 +67,33 @@ class TableColumn(NamedTuple):
     same_for_all: bool = False
 
 
-class Observed(Protocol):
-    """What the steps of a model have to know of the pairs that they work on."""
+class Observed:
+    """What the steps of a model have to know of the pairs that they work on.
 
-    @property
-    def nonzeros(self) -> int:
-        """Pairs of the fit."""
+    users, items : the blocks. nonzeros : pairs of the fit. means : of each value over these. held_out : whether the
+    blocks have held-out pairs, by which the fit is judged.
+    """
 
-    @property
-    def means(self) -> Mapping[str, float]:
-        """Mean of each value over the pairs of the fit."""
-
-    @property
-    def held_out(self) -> bool:
-        """Whether the blocks hold further pairs, by which the fit is judged."""
+    users: Side
+    items: Side
+    nonzeros: int
+    means: Mapping[str, float]
+    held_out: bool
 
     @property
     def n_users(self) -> int:
         """Rows of the users' side, U."""
+        return self.users.n_rows
+
+    @property
+    def n_items(self) -> int:
+        """Rows of the items' side, I."""
+        return self.items.n_rows
 
     @property
     def n_pairs(self) -> float:
         """All pairs, U x I."""
-
-
-class FamilySteps(Steps, Protocol):
-    """The steps of a fit that also serve folding in, of users and of items."""
-
-    def converge(self, shared: Any, is_user: bool = True) -> Kernel:
-        """One side as the other determines it, wherever it was before."""
+        return float(self.n_users) * self.n_items
 
 
 class BlockExplanation(NamedTuple):
@@ -183,7 +182,7 @@ class Family(ABC):
         return 2 * self.rank
 
     @abstractmethod
-    def steps(self, observed: Observed, precision: str | None = None) -> FamilySteps:
+    def steps(self, observed: Observed, precision: str | None = None) -> Steps:
         """Return the kernels of both sides, for these pairs.
 
         The states' sums have to hold "gram", (K, K), the Gram matrix of the factors, in float64.

@@ -265,7 +265,6 @@ def converge_and_score(inputs: KernelInput, *, model: GammaPoisson, shared: Shar
 
 
 def _converge(inputs: KernelInput, block: CountBlock, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats]:
-    """Return converged shapes and their rates, of the factors and of gamma."""
     prior = prior_shapes(model, is_user)
     totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
     equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
@@ -277,12 +276,10 @@ def _converge(inputs: KernelInput, block: CountBlock, model: GammaPoisson, is_us
 
 
 def _cols(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> Floats:
-    """Return the geometric means of the other side's factors, without its confounder weights."""
     return _of_sources(inputs, model, is_user, RowPart.GEOMETRIC_MEAN)
 
 
 def _of_sources(inputs: KernelInput, model: GammaPoisson, is_user: bool, part: RowPart) -> Floats:
-    """Return a part of the other side's rows, one after the other, copied once for all runs of a block."""
     return inputs.once(part.name, lambda: np.ascontiguousarray(model.row_layout(not is_user).part(inputs.inbox, part)))
 
 
@@ -309,7 +306,6 @@ def count_block(inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, 
 def _gamma_of(
     inputs: KernelInput, col: Array, model: GammaPoisson, shared: SharedGammas, part: RowPart
 ) -> Floats | float:
-    """Return the gamma of each pair's user, who is in the inbox, or the one of all users."""
     if model.gamma_per_user:
         of_users: Floats = _of_sources(inputs, model, is_user=False, part=part)[:, 0]
         return of_users[col]

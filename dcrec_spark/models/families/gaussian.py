@@ -414,7 +414,6 @@ def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
 def _solve_heavy(
     inputs: KernelInput, ratings: RatingBlock, system: System, model: GaussianSteps, before: Floats | None
 ) -> Floats:
-    """Return the heavy items of a block after a step, by what the users' blocks have added up over their pairs."""
     none = ratings.empty_row()
     solved = [
         model.solve(none, system.of_row(row, half, right), None if before is None else before[row : row + 1])

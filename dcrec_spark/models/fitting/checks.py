@@ -26,25 +26,18 @@ def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str], f
             f"column {missing[0]!r} is missing: the input has {', '.join(types) or 'no columns'}; "
             "map the names with userCol, itemCol, ratingCol or countCol"
         )
-    for name in ids:
-        if not isinstance(types[name], (IntegralType, StringType)):
-            kind = types[name].simpleString()
-            raise DataError(f"column {name!r} is of type {kind}: ids must be integers or strings; cast it")
-    for name in numbers:
-        if not isinstance(types[name], NumericType):
-            kind = types[name].simpleString()
-            raise DataError(f"column {name!r} is of type {kind}, expected numbers; cast it (try_cast)")
-    for name in flags:
-        if not isinstance(types[name], BooleanType):
-            kind = types[name].simpleString()
-            raise DataError(f"column {name!r} is of type {kind}, expected true or false")
+    for names, kinds, expected in (
+        (ids, (IntegralType, StringType), ": ids must be integers or strings; cast it"),
+        (numbers, NumericType, ", expected numbers; cast it (try_cast)"),
+        (flags, BooleanType, ", expected true or false"),
+    ):
+        for name in names:
+            if not isinstance(types[name], kinds):
+                raise DataError(f"column {name!r} is of type {types[name].simpleString()}{expected}")
 
 
 def require_new_columns(df: DataFrame, outputs: Mapping[str, str]) -> None:
-    """Refuse outputs under names that are taken: two columns of one name can't be distinguished afterwards.
-
-    outputs : Param -> the column that it adds.
-    """
+    """Refuse outputs under names that are taken: two columns of one name can't be distinguished afterwards."""
     taken = set(df.columns)
     for param, name in outputs.items():
         if name in taken:
@@ -56,10 +49,7 @@ def require_new_columns(df: DataFrame, outputs: Mapping[str, str]) -> None:
 
 
 def observed(df: DataFrame, held_out_col: str | None) -> DataFrame:
-    """Return the rows that are not held out, where the frame says which.
-
-    Raises DataError: what should say so is neither true nor false.
-    """
+    """Return the rows that are not held out, where the frame says which."""
     if held_out_col not in df.columns:
         return df
     require_columns(df, [], [], [held_out_col])
@@ -99,10 +89,7 @@ def require_all_known(ids: DataFrame, factors: DataFrame, name: str, model: str 
 
 
 def require_number(name: str, n: object) -> None:
-    """Refuse a length of lists, or a limit within them, that is none.
-
-    Raises ValueError: it is no whole number >= 1.
-    """
+    """Refuse a length of lists, or a limit within them, that is none."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"{name}: found {n!r}, expected a whole number of recommendations >= 1")
 
@@ -157,11 +144,6 @@ def _count(column: pa.ChunkedArray, condition: Callable[[NDArray[np.float64]], N
 def _usable(
     rows: int, fitted: int, bad: Mapping[str, int], means: Mapping[str, float | None], holds_out: bool
 ) -> Checked:
-    """Refuse rows of which some are bad.
-
-    bad : reason -> how many rows. means : of each value over the ``fitted`` rows; None without any.
-    holds_out : whether rows may be held out.
-    """
     if rows == 0:
         raise DataError("the input has no rows: at least a few ratings of two users and two items are needed")
     for reason, many in bad.items():
@@ -176,10 +158,7 @@ def _usable(
 
 
 def require_two(rows: Mapping[str, int]) -> None:
-    """Refuse ratings that are all of one user, or all of one item.
-
-    rows : "user" and "item" -> how many there are.
-    """
+    """Refuse ratings that are all of one user, or all of one item."""
     for name, count in rows.items():
         if count < 2:
             raise DataError(f"all ratings are of one {name}: a factor model needs at least two users and two items")

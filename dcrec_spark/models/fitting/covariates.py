@@ -182,10 +182,7 @@ def attach_features(
 def attach_feature_state(
     layout: SomeLayout, is_user: bool, state: State, names: tuple[str, ...], resources: FitResources
 ) -> tuple[SomeLayout, Scaling]:
-    """Add the features that a state remembers to a side's blocks, and return how they were scaled.
-
-    Raises DataError: no row has a number.
-    """
+    """Add the features that a state remembers to a side's blocks, and return how they were scaled."""
     with layout.environment():
         sums = (layout.users if is_user else layout.items).add_up(partial(add_moments, raw=features_of), state)
         if not sums["count"].any():
@@ -248,10 +245,7 @@ def attach_new(
     covariates: Covariates,
     resources: FitResources,
 ) -> SomeLayout:
-    """Add the features of rows that are folded in. table : None: all are at their means.
-
-    Raises DataError: the table lacks a feature of the fit, or see :func:`attach_features`.
-    """
+    """Add the features of rows that are folded in. table : None: all are at their means."""
     scaling = covariates.features(is_user)
     if not scaling.mean:
         return layout

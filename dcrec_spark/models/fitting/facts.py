@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.base import Family, OutcomeFamily
-from dcrec_spark.models.fitting.arrow_cache import select_columns
 from dcrec_spark.models.fitting.covariates import NO_COVARIATES, Covariates
 from dcrec_spark.models.fitting.degeneracies import Degeneracy, find_degeneracies
+from dcrec_spark.models.fitting.factors import select_columns
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.propensity import Propensity
 

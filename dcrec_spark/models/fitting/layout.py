@@ -6,7 +6,7 @@ All stages of a fit are written once, against this class. It has two implementat
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from dcrec_spark.engine.cells import Arrays
-from dcrec_spark.engine.sides import Side, State
-from dcrec_spark.models.families.base import Family, Remembered, Tabled
+from dcrec_spark.engine.sides import State
+from dcrec_spark.models.families.base import Family, Observed, Remembered, Tabled
 
 # Of a block and its memory: rows of a table.
 MemoryRows = Callable[[int, Arrays], pa.RecordBatch]
@@ -30,35 +30,11 @@ class Part(NamedTuple):
     shared: Any
 
 
-class Layout(ABC):
-    """Both sides' blocks, and their rows' ids.
+class Layout(Observed, ABC):
+    """Both sides' blocks, and their rows' ids: ``id, idx``."""
 
-    users, items : the blocks. user_ids, item_ids : ``id, idx``. nonzeros : pairs of the fit. means : of each value over
-    these. held_out : whether the blocks have held-out pairs, by which the fit is judged.
-    """
-
-    users: Side
-    items: Side
     user_ids: DataFrame
     item_ids: DataFrame
-    nonzeros: int
-    means: Mapping[str, float]
-    held_out: bool
-
-    @property
-    def n_users(self) -> int:
-        """Rows of the users' side, U."""
-        return self.users.n_rows
-
-    @property
-    def n_items(self) -> int:
-        """Rows of the items' side, I."""
-        return self.items.n_rows
-
-    @property
-    def n_pairs(self) -> float:
-        """All pairs, U x I."""
-        return float(self.n_users) * self.n_items
 
     def with_sides(self, users: Any, items: Any) -> Self:
         """Return the same layout with other blocks of the same rows."""
@@ -82,10 +58,7 @@ class Layout(ABC):
 
     @abstractmethod
     def memory_table(self, is_user: bool, state: State, rows: MemoryRows, schema: str) -> DataFrame:
-        """Return the memories of a side's blocks as rows of a table.
-
-        schema : of the table, in Spark's SQL.
-        """
+        """Return the memories of a side's blocks as rows of a table."""
 
     @abstractmethod
     def materialise(self, cached: DataFrame) -> DataFrame:

@@ -27,9 +27,8 @@ from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.random import keys_of
 from dcrec_spark.kernels.threads import blas_on_one_thread, make_in_pieces
 from dcrec_spark.models.families.base import Remembered, TableColumn, Tabled
-from dcrec_spark.models.fitting.arrow_cache import arrow_table, cached_frame
 from dcrec_spark.models.fitting.checks import duplicate_pair, require_two, require_usable_here, unknown_side
-from dcrec_spark.models.fitting.factors import list_array, matrix_of
+from dcrec_spark.models.fitting.factors import arrow_table, cached_frame, list_array, matrix_of
 from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import AT_ONCE
 
@@ -136,7 +135,6 @@ class ProcessLayout(Layout):
         return cached_frame(self._spark_ids.spark, table)
 
     def _aligned(self, is_user: bool, table: DataFrame, family: Remembered) -> dict[str, Array]:
-        """Return the family's columns of a table in the order of the side's rows."""
         columns = [column for column in family.columns(is_user) if column.remembered]
         # By id: the first row has the values that all rows share, and folded-in rows may have others.
         fitted = arrow_table(table, ["id", *[column.name for column in columns]]).sort_by("id")
@@ -245,7 +243,6 @@ def places(wanted: pa.Array | pa.ChunkedArray, ids: pa.Array | pa.ChunkedArray) 
 
 
 def _places_by_table(wanted: npt.NDArray[np.integer], ids: npt.NDArray[np.integer]) -> Indices:
-    """Look positions up by the id, in an array over all numbers from the smallest id to the largest."""
     low, high = int(ids.min()), int(ids.max())
     index = index_type(len(ids))
     table = np.full(high - low + 2, -1, index)  # the last is for all numbers outside

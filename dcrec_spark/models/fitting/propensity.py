@@ -69,10 +69,7 @@ class Propensity:
 
 
 def fit_propensity(ratings: DataFrame, rating_col: str, settings: PropensitySettings) -> Propensity:
-    """Solve for k, and find the mean weight, on the observed ratings.
-
-    Raises DataError: a propensity that is null, outside (0, 1] or next to 0. Ratings with too many distinct values.
-    """
+    """Solve for k, and find the mean weight, on the observed ratings."""
     if settings.column is None:
         return propensity_from_counts(*_counted(ratings, rating_col), settings)
     require_propensities(ratings, settings)
@@ -157,10 +154,7 @@ def weighted_ratings(
 
 
 def require_ratings(dataset: DataFrame, params: Params, propensity: Propensity | None) -> None:
-    """Refuse new ratings that lack what a fitted model takes from them.
-
-    Raises DataError: a column is missing or of the wrong type. A propensity that is none.
-    """
+    """Refuse new ratings that lack what a fitted model takes from them."""
     get = params.getOrDefault
     numbers = [get("ratingCol")]
     if propensity is not None and propensity.settings.column:

@@ -301,7 +301,6 @@ class Blend(Estimator[BlendModel]):
     def _choose(
         self, models: dict[str, DeconfoundedMFModel], held_out: DataFrame, rating: str
     ) -> tuple[dict[str, float], dict[str, float]]:
-        """Return the weights, and the errors of the members and of the blend, on the held-out ratings."""
         predicted, columns = held_out, []
         for at, model in enumerate(models.values()):
             columns.append(f"__prediction_{at}")

@@ -309,7 +309,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         return isinstance(exposure, PoissonFactorization) or family.exposure_term.leave_one_out
 
     def _stage_one(self, exposure: Exposure, layout: Layout, resources: FitResources) -> ExposureFit:
-        """Return the exposure model, fitted to these blocks or given, and its factors where the blocks need them."""
         if isinstance(exposure, PoissonFactorization):
             return fit_exposure(exposure, layout, resources)
         family = PoissonExposure.of(exposure)
@@ -323,7 +322,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     def _with_covariates(
         self, layout: Layout, family: OutcomeFamily, stage_one: ExposureFit | None, resources: FitResources
     ) -> tuple[Layout, Covariates]:
-        """Return the layout with the covariates of users and items that the Params ask for, and how they are scaled."""
         get, covariates = self.getOrDefault, Covariates()
         if stage_one is not None and family.has_composition:
             layout, found = attach_composition(layout, (stage_one.users, stage_one.items), resources)
@@ -358,7 +356,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         form: Form | None,
         covariates: Covariates,
     ) -> DeconfoundedMFModel:
-        """Return the tables and facts of a fit as a model with this estimator's parameters."""
         facts = FitFacts.of(family, layout, fit).warn()
         sides = [self._table(is_user, family, layout, fit, stage_one) for is_user in (True, False)]
         tables = FactorTables.of_fit(layout, *sides)

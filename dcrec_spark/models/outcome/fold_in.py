@@ -3,10 +3,10 @@
 from pyspark.sql import DataFrame
 
 from dcrec_spark.models.families.poisson import NOTHING_SHARED
-from dcrec_spark.models.fitting.arrow_cache import select_columns
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.covariates import attach_composition, attach_known, attach_new
+from dcrec_spark.models.fitting.factors import select_columns
 from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
@@ -51,7 +51,6 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, features: DataFrame 
 def _fold_in_exposure(
     fitted: FittedOutcome, exposure: FittedExposure, layout: Layout, new_is_user: bool, resources: FitResources
 ) -> tuple[Layout, Part]:
-    """Return the layout with a_hat of each pair, and the exposure factors of the side that is folded in."""
     known, family = fitted.exposure_table(not new_is_user), exposure.family
     states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, resources)
     folded = Part(states[new_is_user], family, NOTHING_SHARED)

@@ -292,12 +292,6 @@ class RankedLists(OutcomeParams):
         return self.scoringVectors().lists(n, seen, chosen, side, names)
 
     def _offer(self, items: DataFrame | None, most: int | None) -> Offer | None:
-        """Return what may be recommended.
-
-        Raises
-        ------
-        DataError : a column is missing. ValueError : a limit without items, or one that is no whole number >= 1.
-        """
         if most is not None:
             require_number("maxPerCategory", most)
             if items is None:
@@ -380,7 +374,6 @@ def _with_means_of_link(vectors: ScoringVectors) -> ScoringVectors:
 
 
 def _mean(users: DataFrame, part: str) -> list[float]:
-    """Average vectors, number by number."""
     by_place = users.select(F.posexplode(part)).groupBy("pos").agg(F.avg("col").alias("mean"))
     return [float(row["mean"]) for row in by_place.orderBy("pos").collect()]
 

@@ -417,7 +417,6 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
             self.exposureModel.release()
 
     def _fitted(self) -> FittedOutcome:
-        """Return the model as folding in and explaining need it."""
         stage_one = self.exposureModel
         exposure = None
         if stage_one is not None:
@@ -429,7 +428,6 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         )
 
     def _few_partitions(self) -> AbstractContextManager[None]:
-        """Plan shuffles for tables about as large as this model's."""
         settings = layout_settings(self, family_of(self).row_width)
         size = settings.bytes_of(self.numUsers + self.numItems)
         return few_partitions(self._tables.users.sparkSession, size)

@@ -17,8 +17,7 @@ from dcrec_spark.engine.cells import Array
 from dcrec_spark.kernels.csr import group_values
 from dcrec_spark.kernels.threads import over_rows
 from dcrec_spark.kernels.topn import Cap, Dial, Ranked, concatenate, top_n
-from dcrec_spark.models.fitting.arrow_cache import arrow_table
-from dcrec_spark.models.fitting.factors import matrix_of
+from dcrec_spark.models.fitting.factors import arrow_table, matrix_of
 from dcrec_spark.models.fitting.layout_settings import LOCAL_ROWS
 from dcrec_spark.models.fitting.process_layout import places
 from dcrec_spark.models.outcome.rank import Ranking, with_group
@@ -107,7 +106,6 @@ def _left_out(rows: pa.Table, cols: pa.Table, seen: pa.Table | None) -> tuple[Ar
 
 
 def _table(rows: pa.Table, cols: pa.Table, ranked: Ranked) -> pa.Table:
-    """Put the ids in the place of positions."""
     return pa.table(
         {
             "row_id": rows["id"].combine_chunks().take(pa.array(ranked.row)),
@@ -121,10 +119,7 @@ def _table(rows: pa.Table, cols: pa.Table, ranked: Ranked) -> pa.Table:
 
 
 def as_lists(ranked: pa.Table, row: str, col: str) -> pa.Table:
-    """Return one row for each list, ``row, recommendations: list<struct<col, rating>>``, best first.
-
-    ranked : of :func:`rank_in_process`. row, col : names of the ids.
-    """
+    """Return one row for each list, ``row, recommendations: list<struct<col, rating>>``, best first."""
     ids, rank = ranked["row_id"].combine_chunks(), ranked["rank"].to_numpy()
     first = np.flatnonzero(rank == 1)
     rating = ranked["score"].combine_chunks().cast(pa.float32())

@@ -20,9 +20,8 @@ from pyspark.sql import functions as F
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.kernels.exposure import PLAIN, Form
-from dcrec_spark.models.fitting.arrow_cache import derive_frame
 from dcrec_spark.models.fitting.checks import require_number
-from dcrec_spark.models.fitting.factors import dot, gamma_mean, list_array, matrix_of
+from dcrec_spark.models.fitting.factors import derive_frame, dot, gamma_mean, list_array, matrix_of
 from dcrec_spark.models.fitting.lay_out import driver_of, width_of
 from dcrec_spark.models.outcome.rank import Ranking, rank
 from dcrec_spark.models.outcome.rank_in_process import are_few, as_lists, rank_in_process
@@ -71,10 +70,7 @@ class ScoringVectors:
     exposure_weight: float = 0.0
 
     def join(self, pairs: DataFrame, user: str, item: str) -> tuple[DataFrame, Column, Column]:
-        """Return the pairs joined to the vectors, and both parts of their scores. Null for unknown ids.
-
-        user, item : the columns of ids in ``pairs``.
-        """
+        """Return the pairs joined to the vectors, and both parts of their scores. Null for unknown ids."""
         sides = (("user", self.users, user), ("item", self.items, item))
         for side, vectors, column in sides:
             names = {"id": column, "preference": f"__{side}_preference", "confounder": f"__{side}_confounder"}
@@ -185,7 +181,6 @@ class ScoringVectors:
         return {"user": self.users, "item": self.items}
 
     def _ranking(self, chosen: DataFrame | None, side: str, offer: Offer | None) -> Ranking:
-        """Return the requested rows, and the columns that may be in their lists."""
         rows, cols = self._tables[side], self._tables[_OTHER[side]]
         counts = {"user": self.n_users, "item": self.n_items}
         rows = rows if chosen is None else rows.join(chosen, "id", "left_semi")
@@ -202,7 +197,6 @@ class ScoringVectors:
 
 
 def _linked(form: Form) -> Column:
-    """Return gamma_u h_ui of the joined pairs, and the products of the numbers in front."""
     both = [F.col(f"__{side}_confounder") for side in ("user", "item")]
     a_hat = dot(*[F.slice(vector, form.front + 1, F.size(vector) - form.front) for vector in both])
     linked = F.log(a_hat + F.lit(form.offset))
@@ -263,7 +257,6 @@ def _parts(is_user: bool, parts: PartsOfVectors) -> tuple[Column, Column]:
 
 
 def _extended(vector: Column, last: Column, form: Form) -> Column:
-    """Return the vector with what the mean of h takes off, where it is not plainly a_hat."""
     return vector if form == PLAIN else F.concat(vector, F.array(last))
 
 

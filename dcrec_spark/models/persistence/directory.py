@@ -72,10 +72,7 @@ def open_directory(path: str, spark: SparkSession) -> tuple[Directories | Object
 
 
 def require_free(files: Files, path: str, overwrite: bool) -> None:
-    """Refuse a path that can not be written, or holds what may not be replaced, before any work is done.
-
-    Raises ConfigError: something is there and ``overwrite`` was not set, or it is no model, and stays.
-    """
+    """Refuse a path that can not be written, or holds what may not be replaced, before any work is done."""
     require_writable(files, path.rpartition("/")[0] or "/", files.uri(path), SETTING)
     if not files.exists(path):
         return
@@ -207,7 +204,6 @@ def _parse(files: Files, path: str) -> dict[str, Any] | None:
 
 
 def _is_remains(files: Files, path: str) -> bool:
-    """Whether there is an empty directory, or one with nothing but what a save that died has left."""
     try:
         names = {entry.name for entry in files.list(path)}
     except NotADirectoryError:

@@ -56,8 +56,8 @@ class RetrainConfig(FittingConfig, PlacesConfig):
         is_of_rated = outcome.outcome == "probabilistic" and not outcome.unobserved_weight
         if has_link and is_of_rated and "vectors" in self.recommend.extra:
             raise ValueError(
-                f"recommend.extra without vectors for outcome.confounder_link={link}: vectors need scores that are inner "
-                "products, as those of outcome.confounder_link=identity"
+                f"recommend.extra without vectors for outcome.confounder_link={link}: vectors need scores that are "
+                "inner products, as those of outcome.confounder_link=identity"
             )
         return self
 

@@ -8,11 +8,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, NumericType, StringType
 
 from dcrec_spark.config.sections import InputConfig
-from dcrec_spark.data.columns import WHOLE_NUMBERS
+from dcrec_spark.data.columns import NUMBER_TEXT, WHOLE_NUMBERS
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.data.read import QUOTING, csv_options, read_table, suffix
 from dcrec_spark.data.spark_errors import opening
-from dcrec_spark.data.validation.row_rules import NUMBER
 from dcrec_spark.errors import DataError
 
 TITLES = "evaluation.titles_path"
@@ -83,7 +82,7 @@ def read_features(
             raise DataError(f"{where}: column {name!r} is {stored.simpleString()}; {_NUMBERS}")
         cell = quoted(name)
         is_empty = F.trim(cell) == "" if isinstance(stored, StringType) else F.lit(False)
-        is_text = ~cell.rlike(NUMBER) if isinstance(stored, StringType) else F.lit(False)
+        is_text = ~cell.rlike(NUMBER_TEXT) if isinstance(stored, StringType) else F.lit(False)
         value = cell.try_cast("double")
         cells[name] = F.when(~is_text, value).alias(name)
         is_broken = ~is_empty & (is_text | F.abs(value).isin(float("inf")))

@@ -200,7 +200,9 @@ class OnCluster:
             return error
         seconds = time.perf_counter() - start
         try:
-            if vanished(model.degeneracies):
+            # Slopes on features rank items where no preference factor is left.
+            has_features = any(table is not None for table in self.features.values())
+            if vanished(model.degeneracies) and not has_features:
                 return FitError(_VANISHED)
             weight = "weight" if self.config.tuning.weights == "exposure" else None
             metrics = evaluate(

@@ -33,7 +33,7 @@ from dcrec_spark.version import __version__
 _log = structlog.get_logger()
 RETRAIN = "retrain"
 # Facts with texts that others wrote, with secrets perhaps. The rest are numbers, names and times of this package.
-_TEXTS = frozenset({"name", "error", "configuration", "warnings", "source", "audit"})
+_TEXTS = frozenset({"name", "error", "configuration", "warnings", "source", "audit", "features"})
 _PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
 
 

@@ -41,7 +41,7 @@ ROWS: dict[str, Row] = {
     "classical": Row({"adjustment": "none"}),
     "biased": Row({"adjustment": "none", "fitBiases": True}),
     "deconfounded": Row(_CONFOUNDER, "fitted"),
-    "shuffled": Row(_CONFOUNDER, "permuted"),
+    "shuffled": Row(_CONFOUNDER, "shuffled"),
 }
 
 

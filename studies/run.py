@@ -24,7 +24,7 @@ from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import FitError
 from dcrec_spark.evaluation.metrics import evaluate_arrays
 from dcrec_spark.jobs.cli import configure_logging
-from dcrec_spark.kernels.simplex import least_squares_on_simplex
+from dcrec_spark.kernels.solvers import least_squares_on_simplex
 from dcrec_spark.local.fits import Ratings
 from dcrec_spark.local.lists import ListPlaces, judge, value_of
 from studies.data import DATA, DataSet

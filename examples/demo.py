@@ -53,7 +53,7 @@ intercept-free   matrix factorization, as in the paper: expects 0 where nothing 
 classical        with an intercept: expects the usual rating
 biased           with a bias of each user and each item: what is usual for them
 deconfounded     biased, and with the substitute confounder: how likely the user was exposed to the item
-shuffled         the same, with the confounder's items shuffled: a placebo"""
+shuffled         the same, with the confounder's users and items shuffled: a placebo"""
 
 
 @click.command()

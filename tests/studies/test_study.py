@@ -81,7 +81,7 @@ def test_placebos_are_the_same_factors_dealt_out_to_others(raises: DataSet) -> N
 @pytest.mark.job
 def test_a_unit_tunes_and_measures_every_row(raises: DataSet) -> None:
     """The confounder helps where exposure raises ratings, its placebo does not."""
-    found = run_unit(raises, Plan(1, 1, ("cmfrec", "implicit ALS", "MLlib ALS, implicit")))
+    found = run_unit(raises, Plan(1, 2, ("cmfrec", "implicit ALS", "MLlib ALS, implicit")))
     assert set(found) == {POPULARITY, *MODELS, MLLIB, BLEND}
     errors = {row: found[row]["mse"] for row in (CLASSICAL, DEFAULT, PLACEBO, BLEND)}
     assert errors[DEFAULT] < 0.8 * errors[CLASSICAL]

@@ -78,9 +78,10 @@ class Change(NamedTuple):
         return self.seeds >= FEWEST and (self.low > 0 or self.high < 0)
 
     def __str__(self) -> str:
+        mean, low, high = (round(of, 1) + 0.0 for of in self[:3])  # no minus before a zero
         if self.seeds < 2:
-            return f"{self.mean:+.1f} %"
-        text = f"{self.mean:+.1f} % [{self.low:+.1f}, {self.high:+.1f}]"
+            return f"{mean:+.1f} %"
+        text = f"{mean:+.1f} % [{low:+.1f}, {high:+.1f}]"
         return f"**{text}**" if self.is_claimed else text
 
 

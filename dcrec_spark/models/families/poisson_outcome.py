@@ -48,6 +48,8 @@ class PoissonOutcome(OutcomeFamily):
         "fitBiases": (False,),
         "regByCount": (False,),
         "solver": ("cholesky",),
+        "userFeatures": (None,),
+        "itemFeatures": (None,),
     }
 
     @property

@@ -69,9 +69,10 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         "deconfounded": with the confounder. "none": without. "ipw": without, the observed ratings weighted by inverse
         propensities.
     confounder, confounderLink : str
-        Form of the confounder. "reconstruction": gamma_u h_ui, with h_ui made from a_hat_ui or its logarithm ("identity",
-        "log"). "factors": also slopes of items on the composition of users' exposures, and of users on items'. Unless
-        they are set, fits to all pairs (unobservedWeight above 0) have the paper's form, reconstruction and identity.
+        Form of the confounder. "reconstruction": gamma_u h_ui, with h_ui made from a_hat_ui ("identity") or its
+        logarithm ("log"). "factors": also slopes of items on the composition of users' exposures, and of users on
+        items'. Unless they are set, fits to all pairs (unobservedWeight above 0) have the paper's form, reconstruction
+        and identity.
     rank, exposureRank : int
         Factors of the preferences, K, and of the exposure model, L.
     exposureModel : PoissonFactorizationModel or PoissonFactorization, optional
@@ -113,9 +114,10 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     Notes
     -----
     y_ui(1) = theta_u . beta_i + gamma_u a_hat_ui + beta_0 (Wang, Liang, Charlin, Blei, arXiv 1808.06581), by default
-    with biases b_u + c_i, with h_ui in place of a_hat_ui, and kappa_u . q_i + rho_i . p_u of compositions p_u, q_i. The
-    paper speaks of MAP estimates. For outcome="poisson" posterior means stand in for them, since with shapes below 1 the mode
-    is degenerate (as in Gopalan et al. 2015).
+    with biases b_u + c_i, with h_ui in place of a_hat_ui, and kappa_u . q_i + rho_i . p_u of compositions p_u, q_i.
+
+    The paper speaks of MAP estimates. For outcome="poisson" posterior means stand in for them, since with shapes below
+    1 the mode is degenerate (as in Gopalan et al. 2015).
 
     Examples
     --------

@@ -158,6 +158,13 @@ def test_settings_that_do_not_go_together_are_refused(
         outcome(**settings, exposureModel=stage_one).fit(NAMES.frame(spark))
 
 
+def test_a_poisson_outcome_takes_no_features(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
+    ratings = NAMES.frame(spark)
+    for name in ("userFeatures", "itemFeatures"):
+        with pytest.raises(ConfigError, match=f"{name}=.* with outcome=poisson"):
+            outcome(outcome="poisson", exposureModel=stage_one, **{name: ratings}).fit(ratings)
+
+
 def test_a_propensity_of_the_smallest_number_is_named(spark: SparkSession) -> None:
     """Its inverse is beyond every number."""
     ratings = NUMBERS.frame(spark).withColumn("p", F.when(F.col("item") == 3, F.lit(5e-324)).otherwise(F.lit(0.5)))

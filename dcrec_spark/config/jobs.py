@@ -50,13 +50,13 @@ class RetrainConfig(FittingConfig, PlacesConfig):
     @model_validator(mode="after")
     def _scores_are_products(self) -> Self:
         outcome, link = self.outcome, self.outcome.confounder_link
+        has_link = outcome.adjustment == "deconfounded" and link != "identity"
         is_of_rated = outcome.outcome == "probabilistic" and not outcome.unobserved_weight
-        if outcome.adjustment == "deconfounded" and is_of_rated and link != "identity":
-            for extra in {"vectors", "fallback"} & set(self.recommend.extra):
-                raise ValueError(
-                    f"recommend.extra without {extra} for outcome.confounder_link={link}: {extra} needs scores that "
-                    "are inner products"
-                )
+        if has_link and is_of_rated and "vectors" in self.recommend.extra:
+            raise ValueError(
+                f"recommend.extra without vectors for outcome.confounder_link={link}: vectors need scores that are inner "
+                "products, as those of outcome.confounder_link=identity"
+            )
         return self
 
 

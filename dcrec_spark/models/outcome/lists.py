@@ -1,12 +1,18 @@
 """Recommendation lists of a fitted outcome model: a row for each place, or as MLlib's ALS returns them."""
 
 from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.kernels.exposure import PLAIN
+from dcrec_spark.kernels.topn import Link
 from dcrec_spark.models.fitting.checks import (
     require_columns,
     require_ids_alike,
@@ -14,12 +20,15 @@ from dcrec_spark.models.fitting.checks import (
     require_number,
     require_same_ids,
 )
+from dcrec_spark.models.fitting.factors import list_array, matrix_of
 from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.rank import Ranking, rank
 from dcrec_spark.models.outcome.similar import Similarity, similar
 from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors
 
 _OTHER = {"user": "item", "item": "user"}
+# Users by whom the mean of a link is taken: its error is a fraction of that of the scores.
+SAMPLE = 2048
 
 
 def require_exposure_model(exposure_weight: float, has_exposure: bool) -> None:
@@ -179,8 +188,6 @@ class RankedLists(OutcomeParams):
         ------
         ValueError
             n or maxPerCategory is no whole number >= 1.
-        ConfigError
-            The confounder is a link of the exposure.
         """
         return fallback(self.scoringVectors(), n, self._offer(items, maxPerCategory))
 
@@ -335,7 +342,8 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
 
         score_i = E[theta] . beta_i + E[gamma pi] . lambda_i + intercept
 
-    All users count, exposed or not. So the items that are merely seen most do not come first.
+    All users count, exposed or not. So the items that are merely seen most do not come first. The mean of a link of
+    a_hat is that of up to ``SAMPLE`` users.
 
     Returns
     -------
@@ -343,14 +351,11 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
 
     Raises
     ------
-    ValueError : n is no whole number >= 1. ConfigError : the confounder is a link of a_hat: the mean of its products is
-        not the product of means.
+    ValueError : n is no whole number >= 1.
     """
     require_number("n", n)
     if not vectors.form.is_low_rank:
-        raise ConfigError(
-            f"a list for users without ratings needs confounderLink=identity; this model has {vectors.form.link}"
-        )
+        vectors = _with_means_of_link(vectors)
     spark = vectors.users.sparkSession
     parts = ["preference", "confounder", *(["exposure"] if vectors.exposure_weight else [])]
     mean = [0, *(_mean(vectors.users, part) for part in parts)]
@@ -364,6 +369,27 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
     ranked = rank(what, n, None)
     ids = vectors.items.select(F.col("idx").alias("col_idx"), F.col("id").alias("item_id"))
     return ranked.join(ids, "col_idx").select("rank", "item_id", "score", "preference", "confounder")
+
+
+def _with_means_of_link(vectors: ScoringVectors) -> ScoringVectors:
+    """Return vectors with one number for each item in the place of a link's: its mean over users, chosen by hashes."""
+    form, front = vectors.form._replace(front=0), vectors.form.front
+    link = F.slice("confounder", front + 1, F.size("confounder") - front).alias("link")
+    chosen = vectors.users.orderBy(F.xxhash64("id"), "id").limit(SAMPLE).select(link).toArrow()
+    sample = matrix_of(chosen["link"])
+
+    def add_means(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            numbers = matrix_of(batch["confounder"])
+            of_link = Link(sample, np.ascontiguousarray(numbers[:, front:]), form)
+            pieces = [slice(start, start + 16) for start in range(0, len(sample), 16)]
+            total = sum(of_link.block(piece).sum(axis=0) for piece in pieces)
+            column = list_array(np.column_stack([numbers[:, :front], total / len(sample)]))
+            yield batch.set_column(batch.schema.get_field_index("confounder"), "confounder", column)
+
+    items = vectors.items.mapInArrow(add_means, vectors.items.schema)
+    one = F.concat(F.slice("confounder", 1, front), F.array(F.lit(1.0)))
+    return replace(vectors, users=vectors.users.withColumn("confounder", one), items=items, form=PLAIN)
 
 
 def _mean(users: DataFrame, part: str) -> list[float]:

@@ -1,10 +1,10 @@
 """The list for users without ratings: means of everybody's potential ratings."""
 
+from dataclasses import replace
+
 import numpy as np
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.outcome.lists import fallback
 from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors
@@ -16,14 +16,13 @@ THETA, BETA = RNG.standard_normal((7, 3)), RNG.standard_normal((9, 3))
 PI, LAMBDA = RNG.random((7, 2)), RNG.random((9, 2))
 
 
+def table(spark: SparkSession, side: str, preference: Array, confounder: Array) -> DataFrame:
+    rows = [(n, f"{side}{n}", preference[n].tolist(), confounder[n].tolist()) for n in range(len(preference))]
+    return frame_of(spark, rows, "idx long, id string, preference array<double>, confounder array<double>")
+
+
 def vectors(spark: SparkSession, form: Form) -> ScoringVectors:
-    columns = "idx long, id string, preference array<double>, confounder array<double>"
-
-    def table(side: str, preference: Array, confounder: Array) -> DataFrame:
-        rows = [(n, f"{side}{n}", preference[n].tolist(), confounder[n].tolist()) for n in range(len(preference))]
-        return frame_of(spark, rows, columns)
-
-    return ScoringVectors(table("u", THETA, PI), table("i", BETA, LAMBDA), 7, 9, 0.5, form)
+    return ScoringVectors(table(spark, "u", THETA, PI), table(spark, "i", BETA, LAMBDA), 7, 9, 0.5, form)
 
 
 def test_items_come_by_the_mean_of_all_potential_ratings(spark: SparkSession) -> None:
@@ -35,5 +34,16 @@ def test_items_come_by_the_mean_of_all_potential_ratings(spark: SparkSession) ->
     some = [f"i{i}" for i in best[1:3]]
     offered = fallback(vectors(spark, Form()), 4, Offer(frame_of(spark, [(item,) for item in some], "id string")))
     assert [row["item_id"] for row in offered.orderBy("rank").collect()] == some
-    with pytest.raises(ConfigError, match="confounderLink=identity; this model has sqrt"):
-        fallback(vectors(spark, Form("sqrt")), 4, None)
+
+
+def test_a_link_has_the_mean_of_its_own(spark: SparkSession) -> None:
+    """The mean of logarithms of products, next to products in front of them."""
+    gamma, front = RNG.standard_normal(7), RNG.standard_normal((16, 2))
+    form = Form("log", 0.3, -0.2, 0.8, front=2)
+    users, items = np.column_stack([front[:7], PI, gamma]), np.column_stack([front[7:], LAMBDA, np.zeros(9)])
+    expected = THETA @ BETA.T + front[:7] @ front[7:].T + gamma[:, None] * form.of(PI @ LAMBDA.T) + 0.5
+    given = replace(vectors(spark, form), users=table(spark, "u", THETA, users), items=table(spark, "i", BETA, items))
+    rows = fallback(given, 9, None).orderBy("rank").collect()
+    best = np.argsort(-expected.mean(axis=0))
+    assert [row["item_id"] for row in rows] == [f"i{i}" for i in best]
+    np.testing.assert_allclose([row["score"] for row in rows], expected.mean(axis=0)[best])

@@ -54,7 +54,7 @@ _ROWS = """\
 intercept-free   matrix factorization, as in the paper: expects 0 where nothing is known
 classical        with an intercept: expects the usual rating
 biased           with a bias of each user and each item: what is usual for them
-deconfounded     biased, and with the substitute confounder: how likely the exposure was, and what exposes them
+deconfounded     biased, and with the substitute confounder: what exposes the users to the items
 shuffled         the same, with the confounder's users and items shuffled: a placebo"""
 
 

@@ -42,8 +42,8 @@ class Trial:
     as an estimator has them, so the pairs to predict have to be of these (:meth:`Parts.select_known`).
     fold_in : the part by which new users are folded in, whose scores are then asked for. Empty for a plain fit.
     exposure : of PoissonFactorization. None where the adjustment has no confounder.
-    confounder : "fitted" a_hat. Or a placebo: "permuted", each user's a_hat dealt out to other items (the same deal for
-    all users, so that it stays of low rank). "popularity", the item's number of exposures, scaled to the mean of a_hat.
+    confounder : "fitted". Or a placebo: "permuted", users' and items' exposure factors dealt out to other users and
+    items. "popularity", a_hat is the item's number of exposures, scaled to the mean of a_hat.
     standardize : as in :func:`dcrec_spark.local.fits.fit_outcome`. list_length : places of the lists, of items
     that each user of the fit has not rated there. 0: no lists.
     """
@@ -188,8 +188,8 @@ def confounder(fitted: Exposure, ratings: Ratings, kind: Confounder) -> Exposure
     if kind == "fitted":
         return fitted
     if kind == "permuted":
-        deal = np.random.default_rng(0).permutation(len(fitted.items))
-        return Exposure(fitted.users, fitted.items[deal])
+        # Both sides: covariates of users alone would still tell what exposes them.
+        return Exposure(_dealt_out(fitted.users), _dealt_out(fitted.items))
     popularity = np.bincount(ratings.item, minlength=len(fitted.items)).astype(np.float64)
     mean = fitted.users.mean(axis=0) @ fitted.items.mean(axis=0)
     return Exposure(np.ones((len(fitted.users), 1)), (popularity * mean / popularity.mean())[:, None])
@@ -200,8 +200,12 @@ def confounders(known: Exposure, folded: Exposure, ratings: Ratings, kind: Confo
     if kind == "fitted":
         return known, folded
     placebo = confounder(known, ratings, kind)
-    users = folded.users if kind == "permuted" else np.ones((len(folded.users), 1))
+    users = _dealt_out(folded.users) if kind == "permuted" else np.ones((len(folded.users), 1))
     return placebo, Exposure(users, placebo.items)
+
+
+def _dealt_out(rows: Array) -> Array:
+    return np.asarray(rows[np.random.default_rng(0).permutation(len(rows))])
 
 
 def weights_of(parts: Parts, part: str, train: str, estimator: PoissonFactorization) -> Array:

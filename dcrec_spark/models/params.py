@@ -75,9 +75,7 @@ class Getter(Generic[T]):
 class Setter(Generic[T]):
     """``setRank``: set a Param, and return the estimator.
 
-    Raises
-    ------
-    TypeError : the value is outside the Param's domain. AttributeError : a fitted model keeps the Param.
+    Raises TypeError: the value is outside the Param's domain. AttributeError: a fitted model keeps the Param.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -136,12 +134,7 @@ def declare(name: str, doc: str, domain: Domain) -> Any:
 
 
 def keyword_only(method: F) -> F:
-    """Decorate a constructor, as ``pyspark.keyword_only`` does. The message on a wrong name has the nearest right one.
-
-    Raises
-    ------
-    TypeError : by the decorated method, for a keyword that it does not have.
-    """
+    """Decorate a constructor, as ``pyspark.keyword_only`` does. The message on a wrong name has the nearest one."""
     parameters = inspect.signature(method).parameters.values()
     known = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
     recording: Callable[..., Any] = pyspark.keyword_only(method)

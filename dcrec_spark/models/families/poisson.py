@@ -112,6 +112,8 @@ class PoissonOutcome(OutcomeFamily):
         "fitBiases": (False,),
         "regByCount": (False,),
         "solver": ("cholesky",),
+        "userFeatures": (None,),
+        "itemFeatures": (None,),
     }
 
     @property

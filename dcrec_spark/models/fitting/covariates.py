@@ -50,8 +50,8 @@ class Scaling(NamedTuple):
         return cls(tuple(mean.tolist()), tuple(np.where(scale > 0, scale, 1.0).tolist()), names)
 
     def scaled(self, raw: Floats) -> Floats:
-        """Scale (n, numbers). Missing numbers are at their mean."""
-        return np.asarray(np.nan_to_num((raw - np.array(self.mean)) / np.array(self.scale)))
+        """Scale (n, numbers). Missing and infinite numbers are at their mean."""
+        return np.where(np.isfinite(raw), (raw - np.array(self.mean)) / np.array(self.scale), 0.0)
 
 
 class Covariates(NamedTuple):

@@ -269,6 +269,14 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         require_same_kind(family, warm)
         names = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
         require_ids_alike(dataset, names, warm.tables())
+        for is_user, param in ((True, self.userFeatures), (False, self.itemFeatures)):
+            table, before = self.getOrDefault(param), warm.facts.covariates.features(is_user).names
+            given = () if table is None else tuple(c for c in table.columns if c != names[0 if is_user else 1])
+            if given != before:
+                raise ConfigError(
+                    f"{param.name}: found {list(given)}, and initialModel was fitted with {list(before)}; expected the "
+                    "same columns in the same order"
+                )
         exposure = self._exposure() if family.has_confounder else None
         first = exposure.getOrDefault("initialModel") if isinstance(exposure, PoissonFactorization) else None
         if exposure is not None and isinstance(first, PoissonFactorizationModel):

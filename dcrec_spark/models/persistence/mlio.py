@@ -130,6 +130,12 @@ class Writer(MLWriter):
         """Write frames and parts, and return the metadata, which name them."""
         instance, saved, inside = self._instance, self._instance._saved(), f"{directory}/{data}"
         params = _params_with_parts(instance)
+        tables = [param.name for param, value in instance._paramMap.items() if isinstance(value, DataFrame)]
+        if tables:
+            raise ConfigError(
+                f"{tables[0]}: found a table, which is not saved with an estimator: clear the Param, and set it again "
+                "after loading"
+            )
         files.make_directory(inside)
         frames = {}
         for name, frame in saved.frames.items():

@@ -68,7 +68,6 @@ class Getter(Generic[T]):
     def __get__(self, instance: Params, owner: type) -> Callable[[], T]: ...
 
     def __get__(self, instance: Params | None, owner: type) -> Any:
-        """Bind the getter to an estimator or model."""
         return self if instance is None else lambda: instance.getOrDefault(self._name)
 
 
@@ -89,7 +88,6 @@ class Setter(Generic[T]):
     def __get__(self, instance: P, owner: type) -> Callable[[T], P]: ...
 
     def __get__(self, instance: Params | None, owner: type) -> Any:
-        """Bind the setter to an estimator or model."""
         if instance is None:
             return self
 

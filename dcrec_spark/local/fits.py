@@ -212,7 +212,10 @@ def _fit(
     standardize: bool,
     features: Features = NO_FEATURES,
 ) -> _WholeFit:
-    family, propensity = _local_family(estimator, exposure), _propensity(ratings, estimator)
+    family, propensity = _local_family(estimator, exposure), None
+    if estimator.getAdjustment() == "ipw":
+        value, count = np.unique(ratings.rating, return_counts=True)
+        propensity = propensity_from_counts(value, count.astype(np.float64), PropensitySettings.of(estimator))
     layout = _outcome_layout(ratings, estimator, propensity)
     layout, form = _with_exposure(layout, family, exposure, resources, standardize)
     layout, covariates = _with_covariates(layout, family, exposure, features, resources)
@@ -290,13 +293,6 @@ def _with_covariates(
             layout, scaling = attach_feature_state(layout, is_user, state, names, resources)
             covariates = covariates._replace(**{"user_features" if is_user else "item_features": scaling})
     return layout, covariates
-
-
-def _propensity(ratings: Ratings, estimator: DeconfoundedMF) -> Propensity | None:
-    if estimator.getOrDefault("adjustment") != "ipw":
-        return None
-    value, count = np.unique(ratings.rating, return_counts=True)
-    return propensity_from_counts(value, count.astype(np.float64), PropensitySettings.of(estimator))
 
 
 def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> OutcomeFamily:

@@ -221,7 +221,6 @@ def side_by_side(
     shared: Shared,
     works: Sequence[Work],
     function: Callable[[Shared, Work], Result],
-    rounds: int = ROUNDS,
 ) -> Generator[Result, None, None]:
     """Yield ``function(shared, work)`` for each of ``works``, in their order, each computed by one task.
 
@@ -229,7 +228,6 @@ def side_by_side(
     caller has the results before it.
 
     shared, works, results : can be pickled. Spark sends ``shared`` to each executor once.
-    rounds : tasks for each core in a job.
     """
     shared_value = broadcast(spark, (shared, list(works)))
 
@@ -241,7 +239,7 @@ def side_by_side(
                     cell = pickle.dumps(function(everything, all_works[number]))
                 yield pa.RecordBatch.from_pydict({"id": [number], "data": pa.array([cell], pa.binary())})
 
-    wave = rounds * cores(spark)
+    wave = ROUNDS * cores(spark)
     try:
         for start in range(0, len(works), wave):
             end = min(start + wave, len(works))

@@ -5,7 +5,7 @@ from typing import Any, Self
 from pyspark.ml import Estimator
 from pyspark.sql import DataFrame
 
-from dcrec_spark.engine.ascent import Fit, Start
+from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import Form
@@ -245,7 +245,12 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
                 layout, form = attach_confounder(layout, *factors, family.exposure_term, resources)
             layout, covariates = self._with_covariates(layout, family, stage_one, resources)
             family = covariates.of_family(family)
-            start = self._start(family, layout, resources)
+            warm, start = self.getOrDefault("initialModel"), None
+            if warm is not None:
+                users, items = warm.tables()
+                require_same_ids("user", layout.user_ids, users)
+                require_same_ids("item", layout.item_ids, items)
+                start = warm_start(family, layout, users, items, warm.facts.shared, resources)
             with listening(self, family.stage) as listener:
                 fit = resources.add(fit_factors(self, family, layout, listener, start))
             return self._model(family, layout, fit, propensity, stage_one, form, covariates)
@@ -353,16 +358,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
                 user_features=scalings.get(True, nothing), item_features=scalings.get(False, nothing)
             )
         return layout, covariates
-
-    def _start(self, family: OutcomeFamily, layout: Layout, resources: FitResources) -> Start | None:
-        """Return the states of ``initialModel`` on these blocks, to begin with."""
-        warm = self.getOrDefault("initialModel")
-        if warm is None:
-            return None
-        users, items = warm.tables()
-        require_same_ids("user", layout.user_ids, users)
-        require_same_ids("item", layout.item_ids, items)
-        return warm_start(family, layout, users, items, warm.facts.shared, resources)
 
     def _model(
         self,

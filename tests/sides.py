@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.build import HeavyRows, build_cluster_side
+from dcrec_spark.engine.build import BlockPlan, build_cluster_side
 from dcrec_spark.engine.cluster import ClusterSide
 from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.spark.lineage import fixed_placement
@@ -62,11 +62,11 @@ def sides_of(
     by_item = pairs.select(F.col("i").alias("row"), F.col("u").alias("col"), *values)
     user_ids, item_ids = ids(spark, n_users), ids(spark, n_items)
     blocks = layout.user_blocks, layout.item_blocks
-    names, of_users, of_items = list(values), HeavyRows(others=heavy), HeavyRows(own=heavy)
+    of_users = BlockPlan(blocks[0], (n_items, blocks[1]), list(values), dtype, others=heavy)
+    of_items = BlockPlan(blocks[1], (n_users, blocks[0]), list(values), dtype, own=heavy)
     with fixed_placement(spark):
-        rows = (n_users, blocks[0]), (n_items, blocks[1])
-        users = build_cluster_side("user", by_user, user_ids, *rows[0], rows[1], names, dtype, of_users)
-        items = build_cluster_side("item", by_item, item_ids, *rows[1], rows[0], names, dtype, of_items)
+        users = build_cluster_side("user", by_user, user_ids, n_users, of_users)
+        items = build_cluster_side("item", by_item, item_ids, n_items, of_items)
         yield Sides(users, items, keys(user_ids), keys(item_ids)).broadcasting(layout)
         users.release()
         items.release()

@@ -7,6 +7,7 @@ from pydantic import BaseModel, field_validator, model_validator
 
 from dcrec_spark.config.sections import (
     AuditConfig,
+    FeaturesConfig,
     FittingConfig,
     JobConfig,
     ListLengthConfig,
@@ -18,6 +19,7 @@ from dcrec_spark.config.sections import (
     RelevanceConfig,
     RetrainAuditConfig,
     RetrainInputConfig,
+    ServedFeaturesConfig,
     ServedModelConfig,
     ServingConfig,
     WarmStartConfig,
@@ -54,8 +56,8 @@ class RetrainConfig(FittingConfig, PlacesConfig):
         is_of_rated = outcome.outcome == "probabilistic" and not outcome.unobserved_weight
         if has_link and is_of_rated and "vectors" in self.recommend.extra:
             raise ValueError(
-                f"recommend.extra without vectors for outcome.confounder_link={link}: vectors need scores that are inner "
-                "products, as those of outcome.confounder_link=identity"
+                f"recommend.extra without vectors for outcome.confounder_link={link}: vectors need scores that are "
+                "inner products, as those of outcome.confounder_link=identity"
             )
         return self
 
@@ -74,6 +76,7 @@ class FoldInConfig(ServingConfig):
 
     job: ClassVar[str] = "fold_in"
 
+    input: ServedFeaturesConfig = ServedFeaturesConfig()
     recommend: RankingConfig = RankingConfig()
 
 
@@ -96,6 +99,7 @@ class EvaluateConfig(ServingConfig):
 
     job: ClassVar[str] = "evaluate"
 
+    input: FeaturesConfig = FeaturesConfig()
     recommend: ListLengthConfig = ListLengthConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
 

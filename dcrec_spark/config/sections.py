@@ -114,7 +114,25 @@ class InputConfig(Section):
         return self
 
 
-class RetrainInputConfig(InputConfig):
+class ServedFeaturesConfig(InputConfig):
+    """Location and layout of the ratings."""
+
+    user_features: Place | None = setting(
+        "Features of users: Parquet, CSV or table; null: none. The column input.columns.user has the ids, each once, "
+        "all others have numbers. Each item gets slopes on them (outcome=weighted or probabilistic). A user without a "
+        "row, or with an empty cell, is at the mean."
+    )
+
+
+class FeaturesConfig(ServedFeaturesConfig):
+    """Location and layout of the ratings."""
+
+    item_features: Place | None = setting(
+        "Features of items: Parquet, CSV or table; null: none. As user_features, with ids in input.columns.item."
+    )
+
+
+class RetrainInputConfig(FeaturesConfig):
     """Location and layout of the ratings."""
 
     unchanged: Literal["run", "skip"] = setting(
@@ -389,9 +407,17 @@ class ReadingConfig(JobConfig):
 class FittingConfig(ReadingConfig):
     """The settings of a job that fits both stages to ratings."""
 
+    input: FeaturesConfig = FeaturesConfig()
     exposure: ExposureConfig = ExposureConfig()
     outcome: OutcomeConfig = OutcomeConfig()
     engine: EngineConfig = EngineConfig()
+
+    @model_validator(mode="after")
+    def _features_have_slopes(self) -> Self:
+        given = [name for name in ("user_features", "item_features") if getattr(self.input, name) is not None]
+        if given and self.outcome.outcome == "poisson":
+            raise ValueError(f"outcome.outcome=weighted or probabilistic where input.{given[0]} is set; found poisson")
+        return self
 
 
 class ServingConfig(ReadingConfig):

@@ -41,7 +41,6 @@ class OutcomeConfig(Section):
     bias_reg: Real = _of("outcome", "bias_reg")
     confounder_reg: Real = _of("outcome", "confounder_reg")
     reg_by_count: bool = _of("outcome", "reg_by_count")
-    weight_cap: Real | None = _of("outcome", "weight_cap")
     max_iter: Whole = _of("outcome", "max_iter")
     tol: Real = _of("outcome", "tol")
     solver: Literal["cholesky", "cg"] = _of("outcome", "solver")

@@ -42,6 +42,8 @@ IdType = Literal["auto", "string", "long"]
 WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 NUMBERS = ("rating", "count", "propensity")
 MALFORMED = "malformed_row"
+# A cast alone would take Java's notations, 5f and 0x1p3, for numbers.
+NUMBER_TEXT = r"(?i)^\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan)\s*$"
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
-"""Ids that a setting lists (users to serve, the catalogue, pairs to exclude), and titles of items."""
+"""Ids that a setting lists (users to serve, the catalogue, pairs to exclude), their features, and titles of items."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, LongType, StringType
+from pyspark.sql.types import DataType, LongType, NumericType, StringType
 
 from dcrec_spark.config.sections import InputConfig
-from dcrec_spark.data.columns import WHOLE_NUMBERS
+from dcrec_spark.data.columns import NUMBER_TEXT, WHOLE_NUMBERS
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.data.read import QUOTING, csv_options, read_table, suffix
 from dcrec_spark.data.spark_errors import opening
@@ -17,6 +17,7 @@ from dcrec_spark.errors import DataError
 TITLES = "evaluation.titles_path"
 _FILES = {"u.item": r"\|", "movies.dat": "::"}
 _SEPARATORS = {suffix(name): separator for name, separator in _FILES.items()}
+_NUMBERS = "expected finite numbers; make numbers of categories first (one-hot)"
 _ITEM_COLUMNS = ("item", "item_id", "movieId")
 
 
@@ -26,14 +27,14 @@ def read_listed(
     place: str,
     config: InputConfig,
     id_types: Mapping[str, DataType],
-    more: tuple[str, ...] = (),
+    more: tuple[str, ...] | None = (),
 ) -> DataFrame:
     """Open what ``setting`` lists at ``place``.
 
     setting : its name, for errors. place : a Parquet or CSV file, a directory of such files, or a table.
     config : names the columns (columns.user, columns.item), and the options of
     CSV. id_types : user, item or both -> the type of its ids, which the text of a CSV file is read as. Parquet keeps
-    its own. more : Further columns, which are taken as they are.
+    its own. more : Further columns, which are taken as they are. None: all others.
     Returns user_id, item_id, and the further columns. An id occurs as often as it
     is given, and is null where a text is no id.
     Raises DataError: nothing is there, it cannot be opened, a column is missing or cannot hold ids.
@@ -51,9 +52,50 @@ def read_listed(
         _id(source, setting, place, side, getattr(config.columns, side), kind if is_text else None)
         for side, kind in id_types.items()
     ]
+    if more is None:
+        ids = {getattr(config.columns, side) for side in id_types}
+        more = tuple(name for name in source.columns if name not in ids)
     for name in more:
         _require_column(source, setting, place, name, "")
     return source.select(*columns, *map(quoted, more))
+
+
+def read_features(
+    spark: SparkSession, setting: str, place: str, config: InputConfig, side: str, id_type: DataType
+) -> DataFrame:
+    """Open a table of numbers at ``place``, a row for each user or item. Parameters are those of :func:`read_listed`.
+
+    Returns {side}_id, and each other column as double. Rows without an id are left out, an empty cell is null.
+    Raises DataError: as by :func:`read_listed`, or a column is no number, or an id is there twice.
+    """
+    listed = read_listed(spark, setting, place, config, {side: id_type}, None)
+    where, identity = f"{setting} {place!r}", f"{side}_id"
+    fields = {field.name: field.dataType for field in listed.schema.fields[1:]}
+    lower = [name.lower() for name in listed.columns]
+    twice = sorted({name for name in lower if lower.count(name) > 1})
+    if twice or not fields:
+        found = f"several columns {twice[0]!r}" if twice else "the ids alone"
+        raise DataError(f"{where}: found {found}; expected columns of numbers, each with a name of its own")
+    cells, broken = {}, []
+    for name, stored in fields.items():
+        if not isinstance(stored, NumericType | StringType):
+            raise DataError(f"{where}: column {name!r} is {stored.simpleString()}; {_NUMBERS}")
+        cell = quoted(name)
+        is_empty = F.trim(cell) == "" if isinstance(stored, StringType) else F.lit(False)
+        is_text = ~cell.rlike(NUMBER_TEXT) if isinstance(stored, StringType) else F.lit(False)
+        value = cell.try_cast("double")
+        cells[name] = F.when(~is_text, value).alias(name)
+        is_broken = ~is_empty & (is_text | F.abs(value).isin(float("inf")))
+        broken.append(F.first(F.when(is_broken, cell.cast("string")), ignorenulls=True))
+    with opening(where, setting):
+        first = listed.agg(*broken).collect()[0]
+    for name, found in zip(fields, first, strict=True):
+        if found is not None:
+            raise DataError(f"{where}: column {name!r} holds {found[:40]!r}; {_NUMBERS}")
+    repeated = listed.groupBy(identity).count().where(f"count > 1 and {identity} is not null").orderBy(identity).first()
+    if repeated is not None:
+        raise DataError(f"{where}: {side} {repeated[0]!r} is in {repeated[1]} rows; expected one")
+    return listed.select(identity, *cells.values()).where(F.col(identity).isNotNull())
 
 
 def _is_csv(spark: SparkSession, path: str) -> bool:

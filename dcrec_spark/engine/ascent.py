@@ -21,6 +21,8 @@ from dcrec_spark.engine.sides import Side, State, destroy, needed_by
 # Largest relative change of the items at a fixed point, in units of tol: 1e-3 with tol = 1e-8. The default, 1e-5, asks
 # for no fixed point: sweeping on would take half as many sweeps again for 0.07 % of the ELBO of MovieLens 100K.
 STILL = 1e5
+# At most so many item updates follow where solving the users has made the objective worse.
+EXTRA_SWEEPS = 10
 
 
 class Steps(Protocol):
@@ -54,8 +56,8 @@ class Steps(Protocol):
     def items(self, shared: Any) -> Kernel:
         """Update the items, given the users, and add up over the observed pairs the sums for :meth:`conclude`."""
 
-    def converge(self, shared: Any) -> Kernel:
-        """Solve the users, given the final items, from a fixed start: the same as folding them in."""
+    def converge(self, shared: Any, is_user: bool = True) -> Kernel:
+        """Solve one side, given the other, from a fixed start: the users at the end of a fit, and what is folded in."""
 
     def conclude(self, users: Arrays, items: Arrays, shared: Any) -> tuple[float, Any]:
         """Return the objective of the sweep, and the shared terms of the next one."""
@@ -88,7 +90,6 @@ class Stopping:
     """When a fit ends, and how often its lineage does.
 
     tol : relative change of the objective. patience : sweeps without a better held-out loss.
-    extra_sweeps : at most so many item updates follow where solving the users has made the objective worse.
     """
 
     max_iter: int
@@ -96,7 +97,6 @@ class Stopping:
     patience: int = 3
     checkpoint_interval: int = 10
     precision: str = "float64"
-    extra_sweeps: int = 10
 
     @property
     def still(self) -> float:
@@ -231,11 +231,12 @@ def alternate(
     )
     patience, acceleration = Patience(stop.patience), Acceleration.of(steps, len(past.objective), past.streak)
     with LiveStates() as live:
-        now: _Moment | None = _begin(users, items, steps, start, live)
+        ascent = _Ascent(users, items, steps, live, history, acceleration)
+        now: _Moment | None = ascent.begin(start)
         while now is not None:
             best = now
             while not (history.converged or patience.exhausted) and len(history.values) < stop.max_iter:
-                now = _climb(users, items, steps, now, live, history, acceleration)
+                now = ascent.climb(now)
                 loss = steps.held_out_loss(now.items.sums, now.shared)
                 if loss is None or patience.improved_by(loss):
                     best = now
@@ -249,14 +250,14 @@ def alternate(
                     now, best = _end_lineage(now, best, live)
                     users.free_disks()  # now that nothing refers to earlier states
                     items.free_disks()
-            final, now = _solve_users(users, steps, best, live), None
+            final, now = ascent.solve_users(best), None
             if not patience.losses:
-                final, best = _improve(users, items, steps, final, best, live, history, stop.extra_sweeps)
-                now = _refute(users, items, steps, final, best, live, history, stop, acceleration)
+                final, best = ascent.improve(final, best)
+                now = ascent.refutation(final, best, stop)
         live.keep_only((final, best.items))
         live.hand_over()
     converged = history.converged or patience.exhausted
-    objective = _final_objective(steps, final, best) if history.values else None
+    objective = ascent.final_objective(final, best)
     if objective is not None and not patience.losses:
         history.values[-1] = objective
     return Fit(final, best.items, best.shared, history.values, patience.losses, converged, objective)
@@ -271,128 +272,106 @@ class _Moment:
     shared: Any
 
 
-def _begin(users: Side, items: Side, steps: Steps, start: Start | None, live: LiveStates) -> _Moment:
-    user_start, item_start = (start.users, start.items) if start else (None, None)
-    user_state = live.add(users.half_step(steps.start_users(), previous=user_start)) if steps.remembers else None
-    item_state = items.half_step(steps.start_items(), previous=item_start)
-    if start:
-        earlier = {name: np.array(value) for name, value in start.past.sums.items()}
-        item_state = item_state.with_sums({**earlier, **item_state.sums})
-    return _Moment(user_state, live.add(item_state), start.shared if start else steps.shared)
+@dataclass(frozen=True)
+class _Ascent:
+    """What all sweeps of a fit work with."""
+
+    users: Side
+    items: Side
+    steps: Steps
+    live: LiveStates
+    history: History
+    acceleration: Acceleration
+
+    def begin(self, start: Start | None) -> _Moment:
+        """Return the first moment: as the start has it, else from the seed."""
+        users, items, steps = self.users, self.items, self.steps
+        user_start, item_start = (start.users, start.items) if start else (None, None)
+        user_state = (
+            self.live.add(users.half_step(steps.start_users(), previous=user_start)) if steps.remembers else None
+        )
+        item_state = items.half_step(steps.start_items(), previous=item_start)
+        if start:
+            earlier = {name: np.array(value) for name, value in start.past.sums.items()}
+            item_state = item_state.with_sums({**earlier, **item_state.sums})
+        return _Moment(user_state, self.live.add(item_state), start.shared if start else steps.shared)
+
+    def climb(self, now: _Moment) -> _Moment:
+        """Sweep with the next stride or, if that makes the objective worse, from the same moment with plain steps."""
+        after, objective = self._sweep(now)
+        if self.acceleration.stride.is_long and not self.history.improved_by(objective):
+            self.acceleration.reset()
+            after, objective = self._sweep(now)
+        self.history.enough = self.acceleration.gains_to_converge
+        self.history.record(objective)
+        self.acceleration.grow()
+        return after
+
+    def solve_users(self, best: _Moment) -> State:
+        """Solve the users from a fixed start."""
+        steps = self.steps
+        kernel = steps.converge_and_score(best.shared) if isinstance(steps, Scoring) else steps.converge(best.shared)
+        return self.live.add(self.users.half_step(with_parts(kernel, steps, best.shared), best.items))
+
+    def final_objective(self, final: State, best: _Moment) -> float | None:
+        """Return the objective with solved users. None before any sweep, and where the steps don't compute it."""
+        if not (self.history.values and isinstance(self.steps, Scoring)):
+            return None
+        return self.steps.converged_objective(final.sums, best.items.sums, best.shared)
+
+    def improve(self, final: State, best: _Moment) -> tuple[State, _Moment]:
+        """Update the items and solve the users again, until the objective is no worse than the last sweep's."""
+        for _ in range(EXTRA_SWEEPS):
+            objective = self.final_objective(final, best)
+            if objective is None or not self.history.worsened_by(objective):
+                break
+            item_state = self._move_items(self.steps, best.shared, final, best.items)
+            _, shared = self.steps.conclude(final.sums, item_state.sums, best.shared)
+            best = _Moment(None, item_state, shared)
+            final = self.solve_users(best)
+            self.live.keep_only((final, item_state))
+        return final, best
+
+    def refutation(self, final: State, best: _Moment, stop: Stopping) -> _Moment | None:
+        """Return where to sweep on if solved users and the items are no fixed point, by a plain step of the items."""
+        history, steps = self.history, self.steps
+        is_over = not history.converged or len(history.values) >= stop.max_iter
+        if is_over or not isinstance(steps, Confirming):
+            return None
+        item_state = self._move_items(steps, best.shared, final, best.items)
+        objective, shared = steps.conclude(final.sums, item_state.sums, best.shared)
+        if steps.movement(item_state.sums) <= stop.still or history.worsened_by(objective):
+            return None
+        history.record(objective)
+        history.converged, history.small_gains = False, 0
+        self.acceleration.grow()
+        self.acceleration.reset()
+        return _Moment(final, item_state, shared)
+
+    def _accelerated(self, now: _Moment) -> Steps:
+        """Return the steps of the next sweep: with its stride and, if the model has them, from balanced factors."""
+        if not (self.acceleration.is_on and isinstance(self.steps, Accelerating)):
+            return self.steps
+        accelerated = self.steps.with_stride(self.acceleration.stride)
+        if isinstance(accelerated, Balancing) and now.users is not None:
+            return accelerated.balanced(now.users.sums, now.items.sums)
+        return accelerated
+
+    def _sweep(self, now: _Moment) -> tuple[_Moment, float]:
+        steps = self._accelerated(now)
+        kernel = with_parts(steps.users(now.shared), steps, now.shared)
+        user_state = self.live.add(self.users.half_step(kernel, now.items, now.users))
+        item_state = self._move_items(steps, now.shared, user_state, now.items if steps.remembers else None)
+        objective, shared = steps.conclude(user_state.sums, item_state.sums, now.shared)
+        return _Moment(user_state if steps.remembers else None, item_state, shared), objective
+
+    def _move_items(self, steps: Steps, shared: Any, user_state: State, remembered: State | None) -> State:
+        moved = self.live.add(self.items.half_step(steps.items(shared), user_state, remembered))
+        return self.live.replace(moved, add_scores(self.users, steps, shared, user_state, moved))
 
 
 def _plain_numbers(sums: Arrays) -> dict[str, float]:
     return {name: float(value) for name, value in sums.items() if np.ndim(value) == 0}
-
-
-def _climb(
-    users: Side,
-    items: Side,
-    steps: Steps,
-    now: _Moment,
-    live: LiveStates,
-    history: History,
-    acceleration: Acceleration,
-) -> _Moment:
-    """Sweep with the next stride or, if that makes the objective worse, from the same moment with plain steps."""
-    after, objective = _sweep(users, items, _accelerated(steps, acceleration, now), now, live)
-    if acceleration.stride.is_long and not history.improved_by(objective):
-        acceleration.reset()
-        after, objective = _sweep(users, items, _accelerated(steps, acceleration, now), now, live)
-    history.enough = acceleration.gains_to_converge
-    history.record(objective)
-    acceleration.grow()
-    return after
-
-
-def _accelerated(steps: Steps, acceleration: Acceleration, now: _Moment) -> Steps:
-    """Return the steps of the next sweep: with the next stride and, if the model has them, from balanced factors."""
-    if not (acceleration.is_on and isinstance(steps, Accelerating)):
-        return steps
-    accelerated = steps.with_stride(acceleration.stride)
-    if isinstance(accelerated, Balancing) and now.users is not None:
-        return accelerated.balanced(now.users.sums, now.items.sums)
-    return accelerated
-
-
-def _sweep(users: Side, items: Side, steps: Steps, now: _Moment, live: LiveStates) -> tuple[_Moment, float]:
-    remembered = now.items if steps.remembers else None
-    kernel = with_parts(steps.users(now.shared), steps, now.shared)
-    user_state = live.add(users.half_step(kernel, now.items, now.users))
-    item_state = _move_items(users, items, steps, now.shared, user_state, remembered, live)
-    objective, shared = steps.conclude(user_state.sums, item_state.sums, now.shared)
-    return _Moment(user_state if steps.remembers else None, item_state, shared), objective
-
-
-def _move_items(
-    users: Side,
-    items: Side,
-    steps: Steps,
-    shared: Any,
-    user_state: State,
-    remembered: State | None,
-    live: LiveStates,
-) -> State:
-    moved = live.add(items.half_step(steps.items(shared), user_state, remembered))
-    return live.replace(moved, add_scores(users, steps, shared, user_state, moved))
-
-
-def _solve_users(users: Side, steps: Steps, best: _Moment, live: LiveStates) -> State:
-    kernel = steps.converge_and_score(best.shared) if isinstance(steps, Scoring) else steps.converge(best.shared)
-    return live.add(users.half_step(with_parts(kernel, steps, best.shared), best.items))
-
-
-def _final_objective(steps: Steps, final: State, best: _Moment) -> float | None:
-    return steps.converged_objective(final.sums, best.items.sums, best.shared) if isinstance(steps, Scoring) else None
-
-
-def _improve(
-    users: Side,
-    items: Side,
-    steps: Steps,
-    final: State,
-    best: _Moment,
-    live: LiveStates,
-    history: History,
-    extra_sweeps: int,
-) -> tuple[State, _Moment]:
-    """Update the items and solve the users again, until the objective is no worse than the last sweep's."""
-    for _ in range(extra_sweeps):
-        objective = _final_objective(steps, final, best) if history.values else None
-        if objective is None or not history.worsened_by(objective):
-            break
-        item_state = _move_items(users, items, steps, best.shared, final, best.items, live)
-        _, shared = steps.conclude(final.sums, item_state.sums, best.shared)
-        best = _Moment(None, item_state, shared)
-        final = _solve_users(users, steps, best, live)
-        live.keep_only((final, item_state))
-    return final, best
-
-
-def _refute(
-    users: Side,
-    items: Side,
-    steps: Steps,
-    final: State,
-    best: _Moment,
-    live: LiveStates,
-    history: History,
-    stop: Stopping,
-    acceleration: Acceleration,
-) -> _Moment | None:
-    """Return where to sweep on if solved users and the items are no fixed point, by a plain step of the items."""
-    is_over = not history.converged or len(history.values) >= stop.max_iter
-    if is_over or not isinstance(steps, Confirming):
-        return None
-    item_state = _move_items(users, items, steps, best.shared, final, best.items, live)
-    objective, shared = steps.conclude(final.sums, item_state.sums, best.shared)
-    if steps.movement(item_state.sums) <= stop.still or history.worsened_by(objective):
-        return None
-    history.record(objective)
-    history.converged, history.small_gains = False, 0
-    acceleration.grow()
-    acceleration.reset()
-    return _Moment(final, item_state, shared)
 
 
 def _end_lineage(now: _Moment, best: _Moment, live: LiveStates) -> tuple[_Moment, _Moment]:

@@ -119,14 +119,11 @@ class Block(Mapping[str, Array]):
         arrays |= {name: array[first:last] for name, array in self.items() if array.ndim == 2}
         for pairs in self.parts:
             start, end = int(pairs.row_ptr[first]), int(pairs.row_ptr[last])
-            arrays |= {name: self[name][start:end] for name in self._names_of(pairs)}
+            of_pairs = [name for name, array in self.items() if array.ndim == 1 and name not in _NOT_OF_PAIRS]
+            own = [name for name in of_pairs if name.startswith(HELD_OUT) == (pairs.prefix == HELD_OUT)]
+            arrays |= {name: self[name][start:end] for name in own}
             arrays[pairs.named("row_ptr")] = pairs.row_ptr[first : last + 1] - start
         return Block(arrays)
-
-    def _names_of(self, pairs: Pairs) -> list[str]:
-        """List the arrays that have a number for each of the pairs."""
-        of_pairs = [name for name, array in self.items() if array.ndim == 1 and name not in _NOT_OF_PAIRS]
-        return [name for name in of_pairs if name.startswith(HELD_OUT) == (pairs.prefix == HELD_OUT)]
 
     def _pairs(self, prefix: str) -> Pairs:
         return Pairs(self[f"{prefix}row_ptr"], self[f"{prefix}col"], self, prefix)

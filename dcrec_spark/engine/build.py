@@ -21,42 +21,33 @@ BLOCK_SCHEMA = "block int, nonzeros long, duplicate_row long, duplicate_col long
 _ROUTE_ROWS = 2**40
 
 
-class HeavyRows(NamedTuple):
-    """Which rows are heavy: of the side whose blocks are built, and of the other one. None: none of them."""
+class BlockPlan(NamedTuple):
+    """How the blocks of a side are built.
 
+    n_blocks : of the side. source : rows and blocks of the other side. values : columns that become arrays of the
+    blocks. dtype : "float64" or "float32", the precision of the values. Stored in less where nothing is lost.
+    own, others : the heavy rows of the side and of the other one (:mod:`dcrec_spark.engine.heavy_items`). None: none.
+    """
+
+    n_blocks: int
+    source: tuple[int, int]
+    values: Sequence[str]
+    dtype: str
     own: Heavy | None = None
     others: Heavy | None = None
 
 
-NONE_HEAVY = HeavyRows()
+def build_cluster_side(name: str, nonzeros: DataFrame, ids: DataFrame, n_rows: int, plan: BlockPlan) -> ClusterSide:
+    """Build the blocks of one side on the cluster. The pairs of its heavy rows are left out.
 
-
-def build_cluster_side(
-    name: str,
-    nonzeros: DataFrame,
-    ids: DataFrame,
-    n_rows: int,
-    n_blocks: int,
-    source: tuple[int, int],
-    values: Sequence[str],
-    dtype: str,
-    heavies: HeavyRows = NONE_HEAVY,
-) -> ClusterSide:
-    """Build the blocks of one side on the cluster.
-
-    Parameters
-    ----------
-    name : "user" or "item", for messages.
-    nonzeros : ``row long, col long`` and the ``values`` columns. Row and col dense from 0. With a column ``held_out``
-        (boolean), the pairs where it is true are stored apart.
+    name : "user" or "item", for messages. n_rows : of the side.
+    nonzeros : ``row long, col long`` and the columns of the values. Row and col dense from 0. With a column
+        ``held_out`` (boolean), the pairs where it is true are stored apart.
     ids : ``id, idx`` of this side, rows without nonzeros included.
-    n_rows, n_blocks, source : this side's rows and blocks. The other side's (rows, blocks).
-    values : the columns of ``nonzeros`` that become arrays of the blocks.
-    dtype : "float64" or "float32", the precision of the values. Stored in less where nothing is lost.
-    heavies : see :mod:`dcrec_spark.engine.heavy_items`. The pairs of heavy rows are left out of this side's blocks.
     """
-    if heavies.own is not None:
-        nonzeros = nonzeros.where(~F.col("row").isin(heavies.own.idx.tolist()))
+    n_blocks, values = plan.n_blocks, plan.values
+    if plan.own is not None:
+        nonzeros = nonzeros.where(~F.col("row").isin(plan.own.idx.tolist()))
     no_values = [F.lit(None).cast("double").alias(v) for v in values]
     flags = ["held_out"] if "held_out" in nonzeros.columns else []
     entries = nonzeros.select("row", "col", F.lit(0).cast("long").alias("key"), *values, *flags)
@@ -72,7 +63,7 @@ def build_cluster_side(
     def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         contents = list(batches)
         if contents:
-            yield build_block(pa.Table.from_batches(contents), n_blocks, source, values, dtype, heavies)
+            yield build_block(pa.Table.from_batches(contents), plan)
 
     built = located.repartitionById(n_blocks, "block").mapInArrow(build, BLOCK_SCHEMA)
     return ClusterSide(name, n_rows, n_blocks, cache_blocks(built, n_blocks))
@@ -88,45 +79,36 @@ def build_process_side(
 ) -> ProcessSide:
     """Build the block of a side in this process.
 
-    Parameters
-    ----------
     pairs : ``row``, ``col``, the ``values`` and perhaps ``held_out``, (n,) each.
     row_key : (rows,) hashes of the ids.
-    name, values, dtype : as for :func:`build_cluster_side`. n_source_rows : rows of the other side.
+    name : as for :func:`build_cluster_side`. n_source_rows : rows of the other side.
+    values, dtype : see :class:`BlockPlan`.
     """
-    arrays, repeated = _contents(pairs, row_key, (n_source_rows, 1), values, dtype, {}, None)
+    arrays, repeated = _contents(pairs, row_key, BlockPlan(1, (n_source_rows, 1), values, dtype), {})
     return ProcessSide(
         name, len(row_key), Block(read_only_arrays(arrays)), int(repeated[-1]) if len(repeated) else None
     )
 
 
-def build_block(
-    table: pa.Table,
-    n_blocks: int,
-    source: tuple[int, int],
-    values: Sequence[str],
-    dtype: str,
-    heavies: HeavyRows = NONE_HEAVY,
-) -> pa.RecordBatch:
+def build_block(table: pa.Table, plan: BlockPlan) -> pa.RecordBatch:
     """Build one block from its nonzeros and its rows' keys, which come in any order. The result has a total order.
 
     Returns one row of :data:`BLOCK_SCHEMA`, with the first pair, if any, that occurs twice.
     """
-    block = table["block"][0].as_py()
+    block, n_blocks = table["block"][0].as_py(), plan.n_blocks
     is_row = np.asarray(table["col"].is_null())
     position = table["row"].to_numpy() // n_blocks
     row_key = np.zeros(int(is_row.sum()), np.int64)
     row_key[position[is_row]] = table["key"].to_numpy()[is_row]
 
     nonzeros = table.filter(pa.array(~is_row))
-    names = [name for name in ("col", *values, "held_out") if name in nonzeros.column_names]
+    names = [name for name in ("col", *plan.values, "held_out") if name in nonzeros.column_names]
     pairs = {"row": position[~is_row], **{name: nonzeros[name].to_numpy() for name in names}}
-    own = {} if heavies.own is None else heavies.own.of_block(block, n_blocks)
-    arrays, repeated = _contents(pairs, row_key, source, values, dtype, own, heavies.others)
-    first = (
-        (int(pairs["row"][repeated[0]]) * n_blocks + block, int(pairs["col"][repeated[0]])) if len(repeated) else None
-    )
-    duplicate = first or (None, None)
+    own = {} if plan.own is None else plan.own.of_block(block, n_blocks)
+    arrays, repeated = _contents(pairs, row_key, plan, own)
+    duplicate: tuple[int | None, int | None] = None, None
+    if len(repeated):
+        duplicate = int(pairs["row"][repeated[0]]) * n_blocks + block, int(pairs["col"][repeated[0]])
     return pa.RecordBatch.from_pydict(
         {
             "block": pa.array([block], pa.int32()),
@@ -139,22 +121,14 @@ def build_block(
 
 
 def _contents(
-    pairs: Mapping[str, Array],
-    row_key: Array,
-    source: tuple[int, int],
-    values: Sequence[str],
-    dtype: str,
-    own: Mapping[str, Array],
-    others: Heavy | None,
+    pairs: Mapping[str, Array], row_key: Array, plan: BlockPlan, own: Mapping[str, Array]
 ) -> tuple[dict[str, Array], Array]:
     """Return the arrays of a block, and the positions in ``pairs`` of pairs that occur twice.
 
-    Parameters
-    ----------
     pairs : ``row``, as a position in the block, ``col``, the ``values`` and perhaps ``held_out``, (n,) each.
-    own : arrays about the heavy rows of the block. others : the heavy rows of the other side.
+    own : arrays about the heavy rows of the block.
     """
-    n_source_rows, n_source_blocks = source
+    (n_source_rows, n_source_blocks), others = plan.source, plan.others
     index = index_type(max(n_source_rows, len(row_key)))
     row, column = (pairs[name].astype(index, copy=False) for name in ("row", "col"))
     place = _place(column, n_source_rows, n_source_blocks)
@@ -162,7 +136,7 @@ def _contents(
     place, row = take(place, order), np.repeat(np.arange(len(row_key), dtype=index), np.diff(row_ptr))
     column = place if n_source_blocks == 1 else take(column, order)
     repeated = order[1:][(place[1:] == place[:-1]) & (row[1:] == row[:-1])]
-    in_every_inbox = np.empty(0, np.int64) if others is None else _place(others.idx, *source)
+    in_every_inbox = np.empty(0, np.int64) if others is None else _place(others.idx, *plan.source)
     need_at, col = _needed(place, n_source_rows, in_every_inbox)
     target = column % n_source_blocks if n_source_blocks > 1 else np.zeros(1, np.int64)
     arrays: dict[str, Array] = {
@@ -176,7 +150,7 @@ def _contents(
             heavy_items.AT: np.searchsorted(need_at, in_every_inbox),
             heavy_items.BLOCK: others.idx % n_source_blocks,
         }
-    numbers = {name: _in_precision(take(pairs[name], order), dtype) for name in values}
+    numbers = {name: _in_precision(take(pairs[name], order), plan.dtype) for name in plan.values}
     for prefix, of_part in _parts(pairs, order).items():
         arrays[f"{prefix}row_ptr"] = np.searchsorted(row[of_part], np.arange(len(row_key) + 1, dtype=index)).astype(
             np.int64
@@ -187,7 +161,6 @@ def _contents(
 
 
 def _place(column: Array, n_source_rows: int, n_source_blocks: int) -> Array:
-    """Return the positions of rows of the other side in its concatenated blocks."""
     if n_source_blocks == 1:
         return column
     block = column % n_source_blocks
@@ -195,7 +168,6 @@ def _place(column: Array, n_source_rows: int, n_source_blocks: int) -> Array:
 
 
 def _needed(place: Array, n_source_rows: int, always: Array) -> tuple[Array, Array]:
-    """Return the distinct positions and those always needed, in order, and the index of each position among them."""
     is_needed = np.zeros(n_source_rows, np.bool_)
     is_needed[place] = True
     is_needed[always] = True
@@ -203,7 +175,6 @@ def _needed(place: Array, n_source_rows: int, always: Array) -> tuple[Array, Arr
 
 
 def _parts(pairs: Mapping[str, Array], order: Array) -> dict[str, Array | slice]:
-    """Choose among the ordered nonzeros those of the fit and those held out, by the prefix of their arrays."""
     if "held_out" not in pairs:
         return {FITTED: slice(None)}
     held_out = take(pairs["held_out"], order)

@@ -33,13 +33,9 @@ MAX_CELL_BYTES = 2**31 - 2**20
 def pack(arrays: Arrays, limit: int = MAX_CELL_BYTES) -> bytes:
     """Write arrays into one binary cell.
 
-    Parameters
-    ----------
     arrays : name -> array of numbers or booleans, of any shape. limit : of bytes.
 
-    Raises
-    ------
-    ValueError : the cell would exceed the limit, by default Spark's 2 GB. Use more blocks.
+    Raises ValueError: the cell would exceed the limit, by default Spark's 2 GB. Use more blocks.
 
     Examples
     --------
@@ -91,5 +87,4 @@ def _cells_in(chunk: pa.Array) -> Iterator[memoryview]:
 
 
 def _aligned(size: int) -> int:
-    """Round up to where the next array may begin."""
     return -(-size // _ALIGN) * _ALIGN

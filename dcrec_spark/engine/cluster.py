@@ -54,7 +54,10 @@ class ClusterSide:
             if self.broadcasts:
                 state = collected_state(messages.from_table(outbox.toArrow()))
             else:
-                state = _cached_state(outbox, from_driver, source, previous)
+                cached = keep(outbox)
+                to_driver = messages.from_table(_of_kind(cached.frame, Kind.SUMS, Kind.HEAVY).toArrow())
+                needs = needed_by(state for state in (source, previous) if state) | {from_driver}
+                state = State(add_up_sums(to_driver), outbox=cached, needs=needs)
             require_finite(self, state)
         destroy(frozenset([from_driver]) - state.needs)
         return state
@@ -140,8 +143,6 @@ def cache_blocks(built: DataFrame, n_blocks: int) -> DataFrame:
 def state_of_memories(cells: DataFrame, cached: DataFrame) -> State:
     """Return the state of a side that only remembers: the start of a warm fit.
 
-    Parameters
-    ----------
     cells : ``block int, data binary``, the cell of each block's memory.
     cached : the cached frame that ``cells`` is made of. Released with the state.
     """
@@ -149,13 +150,6 @@ def state_of_memories(cells: DataFrame, cached: DataFrame) -> State:
     kind = F.lit(Kind.MEMORY.value).alias("kind")
     outbox = cells.select(block.alias("to_block"), block.alias("from_block"), kind, "data")
     return State({}, outbox=Kept(outbox, cached))
-
-
-def _cached_state(outbox: DataFrame, from_driver: Broadcasted, source: State | None, previous: State | None) -> State:
-    cached = keep(outbox)
-    to_driver = messages.from_table(_of_kind(cached.frame, Kind.SUMS, Kind.HEAVY).toArrow())
-    needs = needed_by(state for state in (source, previous) if state) | {from_driver}
-    return State(add_up_sums(to_driver), outbox=cached, needs=needs)
 
 
 @contextmanager

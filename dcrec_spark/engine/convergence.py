@@ -44,9 +44,7 @@ class History:
     def record(self, value: float) -> bool:
         """Record one more value, and return whether the objective has converged.
 
-        Raises
-        ------
-        FitError : the value is not finite, or moved the wrong way by more than rounding explains.
+        Raises FitError: the value is not finite, or moved the wrong way by more than rounding explains.
         """
         iteration = len(self.values) + 1
         if not math.isfinite(value):

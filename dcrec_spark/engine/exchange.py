@@ -37,39 +37,36 @@ class FromDriver(NamedTuple):
 def update_block(
     number: int, block: Block, inbox: list[Message], kernel: Kernel, from_driver: FromDriver, broadcasts: bool
 ) -> list[Message]:
-    """Run the kernel on one block. Return the messages that it sends.
-
-    inbox : messages to this block. broadcasts : whether the driver collects the rows, to broadcast them later.
-    """
+    """Run the kernel on one block. Return the messages that it sends."""
     rows = messages.read_rows(inbox)
     if rows is None:
         rows = np.empty((0, 0)) if from_driver.rows is None else from_driver.rows[block.need_at]
     cell = messages.read_memories(inbox).get(number)
     memory = from_driver.memory.get(number, {}) if cell is None else unpack(cell)
-    parts = _parts(block, inbox, from_driver) if heavy_items.has_own(block) else NO_PARTS
+    parts: Arrays = NO_PARTS
+    if heavy_items.has_own(block):
+        sums = from_driver.source_sums
+        parts = messages.add_up(inbox, Kind.PARTS) or heavy_items.from_driver(block, sums)
     return _outbox(number, block, kernel(KernelInput(block, memory, rows, from_driver.source_sums, parts)), broadcasts)
-
-
-def _parts(block: Block, inbox: list[Message], from_driver: FromDriver) -> Arrays:
-    return messages.add_up(inbox, Kind.PARTS) or heavy_items.from_driver(block, from_driver.source_sums)
 
 
 def _outbox(number: int, block: Block, update: Update, broadcasts: bool) -> list[Message]:
     sums = checked_sums(update.sums, update.rows)
     if broadcasts:
-        sums |= heavy_items.for_driver(update.parts)
-    outbox = [messages.sums_message(number, sums)]
+        sums |= {f"{heavy_items.PART}{name}": part for name, part in update.parts.items()}
+    outbox = [Message.of(None, number, Kind.SUMS, **sums)]
     if heavy_items.has_own(block):
-        heavy_rows = update.rows[block[heavy_items.ROW]]
-        outbox.append(messages.heavy_message(number, block[heavy_items.SLOT], heavy_rows))
+        slot, rows = block[heavy_items.SLOT], update.rows[block[heavy_items.ROW]]
+        outbox.append(Message.of(None, number, Kind.HEAVY, slot=slot, rows=rows))
     if update.memory or not broadcasts:
-        outbox.append(messages.memory_message(number, update.memory or {ROWS: update.rows}))
+        outbox.append(Message.of(number, number, Kind.MEMORY, **(update.memory or {ROWS: update.rows})))
     if broadcasts:
-        outbox.append(messages.rows_message(None, number, update.rows))
+        outbox.append(Message.of(None, number, Kind.ROWS, rows=update.rows))
         return outbox
-    outbox += [messages.rows_message(target, number, update.rows[rows]) for target, rows in enumerate(block.routes)]
+    for target, places in enumerate(block.routes):
+        outbox.append(Message.of(target, number, Kind.ROWS, rows=update.rows[places]))
     by_block = heavy_items.by_block(block, update.parts)
-    return outbox + [messages.parts_message(target, number, parts) for target, parts in by_block]
+    return outbox + [Message.of(target, number, Kind.PARTS, **parts) for target, parts in by_block]
 
 
 def add_up_sums(outbox: Iterable[Message]) -> dict[str, Array]:

@@ -38,7 +38,7 @@ ROW, SLOT, FITTED_PAIRS = "heavy_row", "heavy_slot", "heavy_fitted"
 # Among a side's sums: its heavy rows, (H, width), in the order of the slots.
 ROWS = "heavy_rows"
 # Before the names of sums over the pairs of heavy rows, where these pass through the driver.
-_PART = "heavy_part_"
+PART = "heavy_part_"
 
 # Of a block of users and its update: (H, ...) each, sums over its pairs with the heavy items.
 PartsOf = Callable[[KernelInput, Update], Arrays]
@@ -72,11 +72,6 @@ class Heavy(NamedTuple):
 def has_own(block: Block) -> bool:
     """Whether some rows of a block are heavy."""
     return len(block.get(ROW, ())) > 0
-
-
-def has_pairs_with_heavy(block: Block) -> bool:
-    """Whether a block may have pairs with heavy rows of the other side, and computes partial sums for them."""
-    return AT in block
 
 
 # ---- the pairs with heavy rows, by row of the block and by heavy row
@@ -125,14 +120,9 @@ def _heavy_pairs(block: Block, pairs: Pairs) -> Pairs:
 # ---- partial sums, on their way from the blocks that have the pairs to the blocks of the heavy rows
 
 
-def for_driver(parts: Arrays) -> dict[str, Array]:
-    """Return a block's partial sums, (H, ...) each, as sums of its side."""
-    return {f"{_PART}{name}": part for name, part in parts.items()}
-
-
 def from_driver(block: Block, sums: Arrays) -> dict[str, Array]:
     """Return the sums of the other side for the heavy rows of a block."""
-    return {n.removeprefix(_PART): part[block[SLOT]] for n, part in sums.items() if n.startswith(_PART)}
+    return {n.removeprefix(PART): part[block[SLOT]] for n, part in sums.items() if n.startswith(PART)}
 
 
 def by_block(block: Block, parts: Arrays) -> Iterator[tuple[int, dict[str, Array]]]:
@@ -154,7 +144,7 @@ def with_parts(kernel: Kernel, steps: object, shared: Any) -> Kernel:
 
 def _update_with_parts(inputs: KernelInput, *, kernel: Kernel, parts: PartsOf) -> Update:
     update = kernel(inputs)
-    return update._replace(parts=parts(inputs, update)) if has_pairs_with_heavy(inputs.block) else update
+    return update._replace(parts=parts(inputs, update)) if AT in inputs.block else update
 
 
 def add_scores(users: Side, steps: object, shared: Any, user_state: State, item_state: State) -> State:

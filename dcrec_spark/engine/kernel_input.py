@@ -52,7 +52,7 @@ class KernelInput(NamedTuple):
 
     def of_rows(self, first: int, last: int) -> "KernelInput":
         """Return the input of some rows, those from ``first`` to ``last``."""
-        memory = {name: array[first:last] if is_of_rows(array) else array for name, array in self.memory.items()}
+        memory = {name: array[first:last] if array.ndim == 2 else array for name, array in self.memory.items()}
         return self._replace(block=self.block.of_rows(first, last), memory=memory)
 
 
@@ -78,9 +78,7 @@ Kernel = Callable[[KernelInput], Update]
 def update_in_runs(kernel: Kernel, inputs: KernelInput, pairs_per_run: int = PAIRS_PER_RUN) -> Update:
     """Return a kernel's update of a block without heavy rows, run by run if it has many pairs.
 
-    Raises
-    ------
-    ValueError : an array in the memory that is not of two dimensions differs between the runs.
+    Raises ValueError: an array in the memory that is not of two dimensions differs between the runs.
     """
     inputs, bounds = inputs._replace(cache={}), _bounds(inputs.block.fitted.row_ptr, pairs_per_run)
     if len(bounds) <= 2:
@@ -91,8 +89,12 @@ def update_in_runs(kernel: Kernel, inputs: KernelInput, pairs_per_run: int = PAI
         update = kernel(inputs.of_rows(first, last))
         # An array of the memory named ROWS is the rows.
         for name, array in {ROWS: update.rows, **update.memory}.items():
-            if not is_of_rows(array):
-                _require_equal(name, whole.setdefault(name, array), array)
+            if array.ndim != 2:  # common to all rows
+                if not np.array_equal(whole.setdefault(name, array), array, equal_nan=True):
+                    raise ValueError(
+                        f"memory {name!r}: found an array of {array.ndim} dimensions that differs between rows, "
+                        "expected one that is common to all rows: give it two, with one row for each row of the block"
+                    )
                 continue
             if name not in whole:
                 whole[name] = np.empty((bounds[-1], *array.shape[1:]), array.dtype)
@@ -102,26 +104,6 @@ def update_in_runs(kernel: Kernel, inputs: KernelInput, pairs_per_run: int = PAI
 
 
 def _bounds(row_ptr: Array, pairs: int) -> list[int]:
-    """Return the first row of each run, and the end of the last run."""
     n_rows, n_runs = len(row_ptr) - 1, -(-int(row_ptr[-1]) // pairs)
     inner = np.searchsorted(row_ptr, np.arange(1, n_runs) * pairs)
     return sorted({0, *np.minimum(inner, n_rows).tolist(), n_rows})
-
-
-def _require_equal(name: str, before: Array, now: Array) -> None:
-    """Refuse an array of the memory that differs between runs: all but the last would be lost.
-
-    Raises
-    ------
-    ValueError : names the array.
-    """
-    if not np.array_equal(before, now, equal_nan=True):
-        raise ValueError(
-            f"memory {name!r}: found an array of {now.ndim} dimensions that differs between rows, expected one that "
-            "is common to all rows: give it two, with one row for each row of the block"
-        )
-
-
-def is_of_rows(array: Array) -> bool:
-    """Whether an array of the memory has one row for each row of the block."""
-    return array.ndim == 2

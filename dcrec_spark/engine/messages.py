@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dcrec_spark.engine.cells import Array, Arrays, Cell, cells_in, pack, unpack
+from dcrec_spark.engine.cells import Array, Cell, cells_in, pack, unpack
 
 SCHEMA = "to_block int, from_block int, kind string, data binary"
 _ARROW_SCHEMA = pa.schema(
@@ -31,7 +31,6 @@ _ARROW_SCHEMA = pa.schema(
 )
 # Name of the only array of a message of rows, and of the memory of a block that remembers only its rows.
 ROWS = "rows"
-_SLOT = "slot"
 
 
 class Kind(StrEnum):
@@ -52,30 +51,10 @@ class Message(NamedTuple):
     kind: Kind
     data: Cell
 
-
-def rows_message(to_block: int | None, from_block: int, rows: Array) -> Message:
-    """Make the message that brings rows (n, width) to a block of the other side, or to the driver."""
-    return Message(to_block, from_block, Kind.ROWS, pack({ROWS: rows}))
-
-
-def memory_message(block: int, arrays: Arrays) -> Message:
-    """Make the message of a block to itself."""
-    return Message(block, block, Kind.MEMORY, pack(arrays))
-
-
-def sums_message(from_block: int, arrays: Arrays) -> Message:
-    """Make the message with a block's part of its side's sums."""
-    return Message(None, from_block, Kind.SUMS, pack(arrays))
-
-
-def parts_message(to_block: int, from_block: int, arrays: Arrays) -> Message:
-    """Make the message with a block's part of the sums over the pairs of another block's heavy rows."""
-    return Message(to_block, from_block, Kind.PARTS, pack(arrays))
-
-
-def heavy_message(from_block: int, slot: Array, rows: Array) -> Message:
-    """Make the message with the heavy rows of a block, (h, width), and their positions among all of them, (h,)."""
-    return Message(None, from_block, Kind.HEAVY, pack({_SLOT: slot, ROWS: rows}))
+    @classmethod
+    def of(cls, to_block: int | None, from_block: int, kind: Kind, /, **arrays: Array) -> "Message":
+        """Make a message of arrays. Of heavy rows these are ``rows`` (h, width) and ``slot`` (h,), their positions."""
+        return cls(to_block, from_block, kind, pack(arrays))
 
 
 def to_table(messages: Sequence[Message]) -> pa.Table:
@@ -113,7 +92,7 @@ def read_heavy_rows(messages: Iterable[Message]) -> Array | None:
     if not contents:
         return None
     rows = np.concatenate([arrays[ROWS] for arrays in contents])
-    return np.asarray(rows[np.argsort(np.concatenate([arrays[_SLOT] for arrays in contents]))])
+    return np.asarray(rows[np.argsort(np.concatenate([arrays["slot"] for arrays in contents]))])
 
 
 def add_up(messages: Iterable[Message], kind: Kind = Kind.SUMS) -> dict[str, Array]:

@@ -66,10 +66,7 @@ class State:
         return cls({}, memory={0: read_only_arrays(arrays)})
 
     def memory_of(self, block: int, rows: slice = slice(None)) -> Arrays:
-        """Return the memory of a block, or its rows where they are enough.
-
-        rows : those of the block.
-        """
+        """Return the memory of a block, or its rows where they are enough."""
         return self.memory.get(block) or ({} if self.rows is None else {ROWS: self.rows[rows]})
 
     def release(self) -> None:
@@ -108,15 +105,11 @@ class Side(Protocol):
     def half_step(self, kernel: Kernel, source: State | None = None, previous: State | None = None) -> State:
         """Update every row.
 
-        Parameters
-        ----------
         kernel : computes the new rows of a block.
         source : the other side's result, the kernel's inbox. None where the kernel needs none.
         previous : this side's last result, the kernel's memory.
 
-        Raises
-        ------
-        FitError : a row is NaN or infinite. Names the side and how many.
+        Raises FitError: a row is NaN or infinite. Names the side and how many.
         """
 
     def remember(self, kernel: Kernel, source: State, previous: State) -> State:
@@ -152,12 +145,7 @@ def checked_sums(sums: Arrays, rows: Array) -> dict[str, Array]:
 
 
 def require_finite(side: Side, state: State) -> State:
-    """Refuse a result with rows that are NaN or infinite, and release it.
-
-    Raises
-    ------
-    FitError : names the side and how many rows.
-    """
+    """Refuse a result with rows that are NaN or infinite, and release it."""
     bad = int(state.sums[_NOT_FINITE])
     if bad:
         state.release()

@@ -39,8 +39,6 @@ _DRIVER_BYTES, _HELD_BYTES, _HELD_COPIES = 2 * GB, 64 * MB, 8
 def least_blocks(own_rows: int, source_rows: int, ratings: int, width: int) -> int:
     """Return the number of blocks with which each fits a task, and its cells Spark's buffers.
 
-    Parameters
-    ----------
     own_rows, source_rows : rows of the side and of the other one.
     ratings : pairs of all blocks.
     width : numbers that a row sends at most. Its state in the block has half as many again at most.
@@ -113,8 +111,6 @@ class ClusterPlan(NamedTuple):
 def plan_cluster(size: Size, cores: int, executors: int | None = None) -> ClusterPlan:
     """Plan a fit of both stages over blocks.
 
-    Parameters
-    ----------
     size : Size
         Ratings and models. Users and items are taken to have about equally many ratings each.
     cores : int

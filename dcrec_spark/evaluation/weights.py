@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.kernels.propensity import SMALLEST, inverse_of_exposure
+from dcrec_spark.kernels.exposure import SMALLEST, inverse_of_exposure
 from dcrec_spark.models.fitting.checks import require_columns, require_new_columns
 
 # The cut is the end of one of these bins of log weights, a quarter of a percent wide: the counts of bins do not depend

@@ -54,12 +54,12 @@ def open_catalogue(
     if recommend.catalogue is not None:
         more = () if recommend.max_per_category is None else (CATEGORY,)
         listed = read_listed(spark, SETTING, recommend.catalogue, given, {"item": id_types["item"]}, more)
-        _require_types(listed, {"item_id": id_types["item"]}, SETTING)
+        require_id_types(listed, {"item_id": id_types["item"]}, SETTING)
         items = cache(listed.where("item_id is not null").distinct())
         _require_each_once(items, recommend.catalogue)
     if recommend.exclude is not None:
         pairs = read_listed(spark, EXCLUDE, recommend.exclude, given, id_types)
-        _require_types(pairs, {f"{side}_id": kind for side, kind in id_types.items()}, EXCLUDE)
+        require_id_types(pairs, {f"{side}_id": kind for side, kind in id_types.items()}, EXCLUDE)
         excluded = cache(pairs.dropna().distinct())
     return Catalogue(items, excluded, recommend.max_per_category)
 
@@ -81,7 +81,7 @@ def note_catalogue(run: Run, catalogue: Catalogue, model: DeconfoundedMFModel) -
         run.counts["pairs_excluded"] = catalogue.excluded.count()
 
 
-def _require_types(listed: DataFrame, expected: dict[str, DataType], setting: str) -> None:
+def require_id_types(listed: DataFrame, expected: dict[str, DataType], setting: str) -> None:
     """Refuse ids of another type than those of the ratings, which Spark would match with nothing or cast silently."""
     for name, kind in expected.items():
         found = listed.schema[name].dataType

@@ -35,7 +35,7 @@ from dcrec_spark.engine.ascent import Past
 from dcrec_spark.errors import ConflictError, DataError, DiskFullError, interruption
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.run_record import Run
-from dcrec_spark.models.fitting.resumption import KeptSweep
+from dcrec_spark.models.fitting.stages import KeptSweep
 from dcrec_spark.publish.manifest import fingerprint, read_sealed, sealed
 from dcrec_spark.spark.failures import SPARK_FAILURES, full_disk, message_of
 from dcrec_spark.storage.files import open_files
@@ -53,7 +53,7 @@ _log = structlog.get_logger()
 
 
 class StoredCheckpoints:
-    """:class:`~dcrec_spark.models.fitting.resumption.FitCheckpoints` in a directory of Parquet files.
+    """:class:`~dcrec_spark.models.fitting.stages.FitCheckpoints` in a directory of Parquet files.
 
     directory : of this fit. seconds : from one checkpoint to the next. run : notes where the fit resumed.
     """

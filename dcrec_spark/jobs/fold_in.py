@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.config.jobs import FoldInConfig
 from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
+from dcrec_spark.jobs.features import Features, open_features
 from dcrec_spark.jobs.inputs import (
     ServingJob,
     as_trained,
@@ -29,11 +30,12 @@ from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 
 @dataclass(frozen=True)
 class FoldInInputs:
-    """The model, the ratings of the new users as ``read_ratings`` returns them, and the catalogue."""
+    """The model, the ratings of the new users as ``read_ratings`` returns them, the catalogue, the users' features."""
 
     saved: SavedModel
     ratings: DataFrame
     catalogue: Catalogue
+    features: Features
 
 
 class FoldIn(ServingJob[FoldInConfig, FoldInInputs]):
@@ -51,14 +53,18 @@ class FoldIn(ServingJob[FoldInConfig, FoldInInputs]):
         as_trained(saved.model, ratings)
         config, types = context.config, {side: ratings.schema[f"{side}_id"].dataType for side in ("user", "item")}
         catalogue = open_catalogue(context.spark, config.recommend, config.input, types, context.cache)
-        return FoldInInputs(saved, ratings, catalogue)
+        features = open_features(context, ratings, ("user",))
+        features.of_model(saved.model, [], ("user",))
+        return FoldInInputs(saved, ratings, catalogue, features)
 
     def transform(self, context: Context[FoldInConfig], inputs: FoldInInputs) -> Outputs[None]:
         """Estimate the factors of the new users, and rank the catalogue for them."""
         model, recommend, run = inputs.saved.model, context.config.recommend, context.run
         valid = validate_input(context, inputs.ratings)
+        inputs.features.note(run, valid.ratings)
         _note_unknown_items(run, model, valid.ratings)
-        new_users = model.foldInUsers(as_trained(model, valid.ratings))
+        features = inputs.features.of_model(model, run.warnings, ("user",)).user
+        new_users = model.foldInUsers(as_trained(model, valid.ratings), features)
         context.resources.callback(new_users.unpersist)
         of_new_users = model.withUsers(new_users)
         context.resources.callback(of_new_users.release)

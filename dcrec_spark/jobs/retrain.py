@@ -17,6 +17,7 @@ from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.config.stages import exposure_params, outcome_params
 from dcrec_spark.errors import ConfigError, FitError
 from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
+from dcrec_spark.jobs.features import Features, open_features
 from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
 from dcrec_spark.jobs.inputs import input_line, open_ratings, validate_input
 from dcrec_spark.jobs.job import Context, Job, NothingNew, Outputs
@@ -44,11 +45,12 @@ _COMPARED = {"job", "run_id", "versions", "configuration", "config_hash"} | {
 
 @dataclass(frozen=True)
 class RetrainInputs:
-    """Ratings as ``read_ratings`` returns them, the model that the fit starts from, if any, and the catalogue."""
+    """Ratings as ``read_ratings`` returns them, the model that the fit starts from, if any, catalogue and features."""
 
     ratings: DataFrame
     start: SavedModel | None
     catalogue: Catalogue
+    features: Features
 
 
 class Retrain(Job[RetrainConfig, RetrainInputs, DeconfoundedMFModel]):
@@ -62,8 +64,8 @@ class Retrain(Job[RetrainConfig, RetrainInputs, DeconfoundedMFModel]):
         config, ratings = context.config, open_ratings(context)
         types = {side: ratings.schema[f"{side}_id"].dataType for side in ("user", "item")}
         catalogue = open_catalogue(context.spark, config.recommend, config.input, types, context.cache)
-        inputs = RetrainInputs(ratings, _start_of_fit(context), catalogue)
-        _estimators(context.config, inputs.ratings, inputs.start)
+        inputs = RetrainInputs(ratings, _start_of_fit(context), catalogue, open_features(context, ratings))
+        _estimators(config, inputs, inputs.ratings, inputs.start)
         return inputs
 
     def transform(self, context: Context[RetrainConfig], inputs: RetrainInputs) -> Outputs[DeconfoundedMFModel]:
@@ -71,16 +73,17 @@ class Retrain(Job[RetrainConfig, RetrainInputs, DeconfoundedMFModel]):
         config, run = context.config, context.run
         skip_if_unchanged(context)
         valid = validate_input(context, inputs.ratings, to_fit=True)
+        inputs.features.note(run, valid.ratings)
         skip_if_unchanged(context)
         check_volume(context)
         parts = hold_out(context, valid.ratings)
         _require_fillable_ranks(config, parts.train)
-        check_exposures(context, parts.train, _estimators(config, valid.ratings, inputs.start)[1])
-        model = _fit(context, parts.train, inputs.start)
+        check_exposures(context, parts.train, _estimators(config, inputs, valid.ratings, inputs.start)[1])
+        model = _fit(context, inputs, parts.train)
         run.note_fits(model)
         note_catalogue(run, inputs.catalogue, model)
         compare_models(context, model, parts)
-        check_lists(context, parts, *_estimators(config, valid.ratings, None))
+        check_lists(context, parts, *_estimators(config, inputs, valid.ratings, None))
         left_out = inputs.catalogue.left_out(valid.ratings if config.recommend.exclude_seen else None)
         tables = {
             **list_tables(context, model, config.recommend, inputs.catalogue, left_out, parts.train),
@@ -100,7 +103,7 @@ class Retrain(Job[RetrainConfig, RetrainInputs, DeconfoundedMFModel]):
         """Name the ratings, and the kind of model."""
         outcome = context.config.outcome
         model = f"model   {outcome.outcome}, adjustment {outcome.adjustment}"
-        return [input_line(context.config, inputs.ratings), model]
+        return [input_line(context.config, inputs.ratings), *inputs.features.lines(), model]
 
 
 # ---- unchanged input
@@ -113,7 +116,8 @@ def skip_if_unchanged(context: Context[RetrainConfig]) -> None:
     Raises NothingNew: they are the same.
     """
     run = context.run
-    if context.config.input.unchanged != "skip":
+    given = context.config.input
+    if given.unchanged != "skip":
         return
     last = current_record(context.output, context.spark)
     if last is None or not is_comparable(last, run.job):
@@ -123,7 +127,8 @@ def skip_if_unchanged(context: Context[RetrainConfig]) -> None:
     if not same_version or this["config_hash"] != last["config_hash"] or _settings(this) != _settings(last):
         return
     marks = {"fingerprint": (run.data_fingerprint, last["data_fingerprint"])}
-    if run.input_table_id == last["input_table_id"]:
+    of_features = given.user_features is not None or given.item_features is not None
+    if run.input_table_id == last["input_table_id"] and not of_features:
         marks["snapshot"] = (run.input_snapshot, last["input_snapshot"])
     for name, (now, before) in marks.items():
         if now is not None and now == before:
@@ -181,10 +186,10 @@ def _start_of_fit(context: Context[RetrainConfig]) -> SavedModel | None:
     return start
 
 
-def _fit(context: Context[RetrainConfig], ratings: DataFrame, start: SavedModel | None) -> DeconfoundedMFModel:
+def _fit(context: Context[RetrainConfig], inputs: RetrainInputs, ratings: DataFrame) -> DeconfoundedMFModel:
     """Fit both stages. Raises FitError: every prediction is the same."""
     config = context.config
-    outcome, exposure = _estimators(config, ratings, start)
+    outcome, exposure = _estimators(config, inputs, ratings, inputs.start)
     iterations = {"exposure": config.exposure.max_iter, "outcome": config.outcome.max_iter}
     outcome.listener = exposure.listener = context.reporter.listener(iterations)
     outcome.checkpoints = exposure.checkpoints = checkpoints_of(context)
@@ -207,13 +212,14 @@ def _tells_items_apart(model: DeconfoundedMFModel) -> bool:
 
 
 def _estimators(
-    config: RetrainConfig, ratings: DataFrame, start: SavedModel | None
+    config: RetrainConfig, inputs: RetrainInputs, ratings: DataFrame, start: SavedModel | None
 ) -> tuple[DeconfoundedMF, PoissonFactorization]:
     """Make both stages as configured. Raises ConfigError: the start does not fit, or an extra table can't be made."""
     shared = config.engine, config.run.seed, ratings.columns
     exposure = PoissonFactorization(**exposure_params(config.exposure, *shared))
     initial = None if start is None else start.model
-    outcome = DeconfoundedMF(**outcome_params(config.outcome, *shared), exposureModel=exposure, initialModel=initial)
+    params = {**outcome_params(config.outcome, *shared), **inputs.features.params()}
+    outcome = DeconfoundedMF(**params, exposureModel=exposure, initialModel=initial)
     outcome.setExposureWeight(config.recommend.exposure_weight or 0.0)
     family = consistent_family_of(outcome)
     if "intervals" in config.recommend.extra and not isinstance(family, Assessing):

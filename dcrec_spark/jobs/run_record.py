@@ -33,7 +33,7 @@ from dcrec_spark.version import __version__
 _log = structlog.get_logger()
 RETRAIN = "retrain"
 # Facts with texts that others wrote, with secrets perhaps. The rest are numbers, names and times of this package.
-_TEXTS = frozenset({"name", "error", "configuration", "warnings", "source", "audit"})
+_TEXTS = frozenset({"name", "error", "configuration", "warnings", "source", "audit", "features"})
 _PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
 
 
@@ -104,7 +104,7 @@ class Run:
     check. source : the model that is served, or that the fit starts from. input_snapshot : of the table of ratings.
     input_table_id : tells a Delta table from an earlier one of its name. lists : what the staged lists consist of.
     compared : a metric of this model, of the last one and of a baseline, on held-out ratings. unchanged_since : the run
-    that stays published because the input has not changed.
+    that stays published because the input has not changed. features : side -> columns, rows and matched ids.
     """
 
     run_id: str
@@ -127,6 +127,7 @@ class Run:
     verdicts: Verdicts = field(default_factory=Verdicts)
     input_table_id: str | None = None
     unchanged_since: str | None = None
+    features: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, job: str, config: JobConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
@@ -258,6 +259,7 @@ class Run:
             "input_snapshot": self.input_snapshot,
             "input_table_id": self.input_table_id,
             "unchanged_since": self.unchanged_since,
+            "features": self.features,
             "audit": {
                 "verdicts": list(map(asdict, self.verdicts.all)),
                 "forced": list(self.verdicts.forced),

@@ -75,10 +75,8 @@ def poisson_weights(seed: int, key: NDArray[np.int64], replications: int) -> NDA
 def resampled_sums(cells: Cells, metrics: Sequence[PerRow | Pooled], seeds: Seeds, replications: int) -> Floats:
     """Add up metrics over the rows: as they are, then in each replication.
 
-    Returns
-    -------
-    (1 + replications, metrics, 2): total and weight, whose ratio is the metric. The weight counts rows, or cells, or
-    adds up their weights. Sums of disjoint sets of rows may be added.
+    Returns (1 + replications, metrics, 2): total and weight, whose ratio is the metric. The weight counts rows, or
+    cells, or adds up their weights. Sums of disjoint sets of rows may be added.
     """
     row_weights = _with_plain(seeds.rows, cells.row_key, replications)
     col_weights = _with_plain(seeds.cols, cells.col_key, replications)

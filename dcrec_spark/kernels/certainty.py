@@ -49,8 +49,6 @@ class Noise(NamedTuple):
 def spreads(block: RatingBlock, system: System, wanted: RatingBlock) -> Spreads:
     """Compute the variance that a row adds to its scores: O(F^2) a pair, O(F^3) a row.
 
-    Parameters
-    ----------
     block : the ratings of n rows. system : their normal equations. wanted : P pairs of the same rows.
     """
     sources, bordered, size = system.full_sources, system.is_bordered, system.right.shape[1]
@@ -80,8 +78,6 @@ def _quadratic(designs: Floats, matrix: Floats) -> Floats:
 def predictions(pairs: RatingBlock, users: Floats, items: Floats, shared: Shared, design: Design) -> Floats:
     """Predict the pairs of a block of users, (P,).
 
-    Parameters
-    ----------
     pairs : of n users. Their ratings do not count. users : (n, K + P + Q (+ 1) (+ 1)). items : (m, K + Q + P (+ 1)), of
     the inbox.
     """
@@ -110,8 +106,6 @@ def residual_sums(block: RatingBlock, predicted: Floats) -> dict[str, Array]:
 def noise(users: Mapping[str, Array], items: Mapping[str, Array]) -> Noise:
     """Estimate sigma^2 from the sums over all blocks.
 
-    Parameters
-    ----------
     users : :func:`residual_sums` and "leverage" of all users. items : "leverage" of all items.
     """
     count = float(users["count"])

@@ -38,17 +38,11 @@ class CountBlock(NamedTuple):
 def group_values(group: NDArray[Any], n_groups: int, values: NDArray[Any]) -> tuple[Pointers, NDArray[Any]]:
     """Sort values by group. Values of one group keep their order.
 
-    Parameters
-    ----------
     group : (n,) the group of each value, from 0. values : (n,).
 
-    Returns
-    -------
-    Where each group begins, (n_groups + 1,), and the values, group by group.
+    Returns where each group begins, (n_groups + 1,), and the values, group by group.
 
-    Raises
-    ------
-    IndexError : a group is not below n_groups.
+    Raises IndexError: a group is not below n_groups.
     """
     from dcrec_spark.kernels.loops import csr
 
@@ -61,9 +55,7 @@ def by_row(
 ) -> tuple[Pointers, NDArray[np.signedinteger[Any]]]:
     """Sort nonzeros by row, and by column within a row.
 
-    Returns
-    -------
-    Where each row begins, (n_rows + 1,), and the places of the nonzeros, row by row.
+    Returns where each row begins, (n_rows + 1,), and the places of the nonzeros, row by row.
     """
     if len(row) < n_cols:  # counting the columns would take longer than sorting
         order = np.argsort(row.astype(np.int64) * n_cols + col, kind="stable")

@@ -5,15 +5,26 @@
     h_ui = (f(a_hat_ui) - mean) / scale                     f: the link
 
 A pair that was in the fit of the exposure model has pulled its own a_hat up. One that is predicted has not.
+
+Propensities come from the exposure model, p = 1 - exp(-a_hat) of a Poisson exposure, or from ratings alone, as in the
+paper (after Schnabel et al. 2016). The ratings of the unrated pairs are unknown. The observed distribution replaces
+theirs:
+
+    p = k for y >= pivot, k decay^(pivot - y) below. At most 1. K such that the mean over all pairs is ``target``
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from dcrec_spark.kernels.gamma import Floats, geometric_mean
 from dcrec_spark.kernels.threads import loop_input, over_rows
+
+# Smallest propensity of a rated pair. Where nothing speaks for a pair, its weight would be without bound, and a fit or
+# a mean would be left to a few such pairs.
+SMALLEST = 1e-3
 
 
 class Form(NamedTuple):
@@ -78,12 +89,8 @@ def leave_one_out(
 ) -> Floats:
     """Compute a_hat of each nonzero without its own count, (nnz,).
 
-    Parameters
-    ----------
     row_ptr (n + 1,), col (nnz,), count (nnz,) : the exposures. rows, cols : of the n rows and of the inbox.
 
-    Notes
-    -----
     A reduced mean is never below 0: shapes converge to a tolerance only, and a row that is folded in may meet
     others that have not seen it.
     """
@@ -96,3 +103,37 @@ def leave_one_out(
 
 # The confounder is a_hat itself: no link, not standardised.
 PLAIN = Form()
+
+
+def relative_propensity(rating: Floats, decay: float, pivot: float) -> Floats:
+    """Compute p / k of each rating. (n,), in (0, 1]."""
+    return np.asarray(np.power(decay, np.maximum(0.0, pivot - rating)))
+
+
+def solve_scale(relative: Floats, count: Floats, target: float) -> float:
+    """Solve for the k with which the mean of min(1, k * relative) is ``target``.
+
+    relative, count : (n,) > 0, each distinct value and how often it occurs. target : in (0, 1].
+    """
+    share = count / count.sum()
+
+    def excess(k: float) -> float:
+        return float(np.minimum(1.0, k * relative) @ share) - target
+
+    plain = target / float(relative @ share)
+    if plain * relative.max() <= 1.0:
+        return plain
+    if target >= 1.0:
+        return float(1.0 / relative.min())
+    return float(brentq(excess, plain, 1.0 / relative.min(), xtol=1e-300, rtol=1e-14))
+
+
+def raw_weights(rating: Floats, scale: float, decay: float, pivot: float, cap: float | None) -> Floats:
+    """Compute 1 / p of each rating, (n,), at most ``cap``. P = min(1, scale * relative)."""
+    weight: Floats = 1.0 / np.minimum(1.0, scale * relative_propensity(rating, decay, pivot))
+    return weight if cap is None else np.minimum(weight, cap)
+
+
+def inverse_of_exposure(a_hat: Floats) -> Floats:
+    """Compute 1 / p of pairs with these exposures, (n,), at most 1 / :data:`SMALLEST`."""
+    return np.asarray(1.0 / np.maximum(-np.expm1(-a_hat), SMALLEST))

@@ -52,14 +52,10 @@ def over_relax(before: Floats, updated: Floats, prior: Floats, length: float) ->
     A shape stays at or above its prior. Their sum in a row is that after the update: an update
     divides the row's count among the components, and so does a longer step.
 
-    Parameters
-    ----------
     before, updated : (n, F) shapes before and after an update. The second at least the prior.
     prior : (F,). length : 1 gives ``updated``.
 
-    Returns
-    -------
-    (n, F), of the type of ``updated``.
+    Returns (n, F), of the type of ``updated``.
     """
     if length == 1.0:
         return updated
@@ -81,13 +77,9 @@ def best_scale(users: tuple[Floats, float, float, float], items: tuple[Floats, f
     It is concave in log c. Its only stationary point is the positive root of
     b S_users c^2 - (U a - I a') c - b' S_items.
 
-    Parameters
-    ----------
     users, items : sums of posterior means (K,), number of rows, shape and rate of the prior.
 
-    Returns
-    -------
-    c, (K,). It is 1 where coordinate ascent has converged.
+    Returns c, (K,). It is 1 where coordinate ascent has converged.
     """
     (users_mean, n_users, a, b), (items_mean, n_items, a_items, b_items) = users, items
     balance = n_users * a - n_items * a_items

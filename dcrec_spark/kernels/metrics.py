@@ -150,7 +150,6 @@ def _discount(cut: float) -> Callable[[Floats], Floats]:
 
 
 def _ideal(lists: Lists, cut: float) -> _Sums:
-    """Compute the highest DCG that each row can have, of its entries in their order."""
     best = best_first(lists.row_ptr, lists.gain)
     gain, row_ptr = lists.gain[best], lists.row_ptr
     ranked = Lists(row_ptr, places(row_ptr), gain, lists.relevant[best], ties(row_ptr, gain))
@@ -177,7 +176,6 @@ class _Group(NamedTuple):
 
 
 def _between(values: NDArray[Any], start: Ints, end: Ints) -> Floats:
-    """Add up values[start:end] for each start and end."""
     total = np.concatenate([[0.0], np.cumsum(values)])
     return np.asarray(total[end] - total[start])
 

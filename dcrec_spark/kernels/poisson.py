@@ -29,15 +29,11 @@ def update_shape(prior: float | Floats, block: CountBlock, row_geometric_mean: F
 
     shape_uk = prior_k + g_uk sum_i y_ui g_ik / rate_ui        (Gopalan et al. 2015, eq. 6)
 
-    Parameters
-    ----------
     prior : one for all components, or (F,).
     row_geometric_mean, cols : (n, F), (m, L). exp(E[log .]) of the rows and of the columns. F = L, or L + 1 with
         values in ``block.a_hat``.
 
-    Returns
-    -------
-    (n, F), each >= prior. Without an offset a row sums to its priors plus its total count.
+    Returns (n, F), each >= prior. Without an offset a row sums to its priors plus its total count.
     """
     shape = drawn_counts(block, row_geometric_mean, cols)
     shape *= row_geometric_mean
@@ -62,16 +58,12 @@ def converge_shape(
 
     Rows are independent. Each is computed in double precision, whatever the type of the inputs.
 
-    Parameters
-    ----------
     prior : one for all components, or (F,). shape, rate : (n, F) to start from, (F,) or (n, F).
     cols : (m, L) as for :func:`update_shape`.
     tol : a row has converged if an update moves no shape by more, relative to the row's largest.
     most : rounds of three updates after which a row stops.
 
-    Returns
-    -------
-    (n, F), of the type of ``shape``. Each row the result of an update, so at least the prior.
+    Returns (n, F), of the type of ``shape``. Each row the result of an update, so at least the prior.
     """
     from dcrec_spark.kernels.loops import poisson
 

@@ -35,8 +35,8 @@ _APART = np.uint64(0x9E3779B97F4A7C15)
 _USERS, _ITEMS, _TOTALS, _POINTS, _TIES = range(5)
 
 
-class Pairs(NamedTuple):
-    """Pairs with how often each occurs: row, col, times (n,), sorted by row, then col, each pair once."""
+class CountedPairs(NamedTuple):
+    """CountedPairs with how often each occurs: row, col, times (n,), sorted by row, then col, each pair once."""
 
     row: Places
     col: Places
@@ -94,12 +94,16 @@ class UserChecks(NamedTuple):
 
 
 def check_users(
-    training: Pairs, held_out: Pairs, users: Factors, items: Factors, how: HeldOut, replications: int, seed: int
+    training: CountedPairs,
+    held_out: CountedPairs,
+    users: Factors,
+    items: Factors,
+    how: HeldOut,
+    replications: int,
+    seed: int,
 ) -> UserChecks:
     """Compare each user's held-out log-likelihood with those of draws from the fitted model.
 
-    Parameters
-    ----------
     training : all pairs of these users with a part in training.
     held_out : all held-out pairs of these users.
     users, items : the posteriors. Items are all items of the model.
@@ -107,8 +111,6 @@ def check_users(
 
     Every replication draws the factors anew from their posteriors, an item's the same for all users, then exposures.
 
-    Notes
-    -----
     Where the posterior is the truth, each p-value is uniform. A user's result does not depend on the other users.
     """
     user_mean, item_mean = users.mean(), items.mean()
@@ -124,19 +126,19 @@ def check_users(
     return UserChecks(p_values(sums, noise(stream(seed, 0, _TIES), users.key, 1)[:, 0]), sums)
 
 
-def replicate(training: Pairs, users: Factors, items: Factors, how: HeldOut, seed: int) -> Pairs:
+def replicate(training: CountedPairs, users: Factors, items: Factors, how: HeldOut, seed: int) -> CountedPairs:
     """Draw held-out exposures of all users over all items from the fitted model."""
     user, item = users.draw(stream(seed, _USERS)), items.draw(stream(seed, _ITEMS))
     row, col, uniform = _points(users.key, user, item, how.most, seed)
     n_items = len(items.key)
     if how.counted:
         pair, times = np.unique(row * n_items + col, return_counts=True)
-        return Pairs(pair // n_items, pair % n_items, times.astype(np.float64))
+        return CountedPairs(pair // n_items, pair % n_items, times.astype(np.float64))
     rate = _inner(user, item, row, col)
     accepted = uniform * how.most * rate < how.intensity(rate)
     pair = np.unique(row[accepted] * n_items + col[accepted])
     pair = pair[~_among(pair, training.row * n_items + training.col)]
-    return Pairs(pair // n_items, pair % n_items, np.ones(len(pair)))
+    return CountedPairs(pair // n_items, pair % n_items, np.ones(len(pair)))
 
 
 def _points(key: Keys, user: Floats, item: Floats, scale: float, seed: int) -> tuple[Places, Places, Floats]:
@@ -157,7 +159,6 @@ def _points(key: Keys, user: Floats, item: Floats, scale: float, seed: int) -> t
 
 
 def _columns(item: Floats, component: Places, uniform: Floats) -> Places:
-    """Choose a column for each point, with probability proportional to its factor in the point's component."""
     n_items, rank = item.shape
     cumulated = np.cumsum(item.T, axis=1)
     # One sorted line for all components: component k lies between k and k + 1. One that is 0 is never drawn.

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from dcrec_spark.kernels.csr import inner_products, row_products
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge_terms import Array, Columns, Design, RatingBlock, Regulariser, Shared, System
+from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, Shared, System, TermColumns
 from dcrec_spark.kernels.threads import loop_input, over, over_rows
 
 
@@ -120,7 +120,6 @@ def known_by_users(users: Floats, has_confounder: bool, shared: Shared, design: 
 
 
 def _known(others: Floats, rank: int, are_users: bool, shared: Shared, design: Design) -> Known:
-    """Return the intercept plus the other side's biases, if there are any, and its slopes."""
     of_source, end = _of_all(shared.intercept), rank + design.user_covariates + design.item_covariates
     slopes = np.ascontiguousarray(others[:, rank + design.covariates(are_users) : end])
     return Known(of_source + others[:, end].astype(np.float64) if design.biases else of_source, slopes=slopes)
@@ -142,8 +141,6 @@ def users_system(
 ) -> System:
     """Set up the normal equations of each user: of his preference and his confounder weight, jointly.
 
-    Parameters
-    ----------
     block : the ratings of n users. items : (m, K + Q + P (+ 1)), the items of the inbox.
     sums : of :func:`dcrec_spark.kernels.ridge_sums.item_sums`, over all items.
     shared : the terms of all pairs. design, reg : of the model.
@@ -156,7 +153,7 @@ def users_system(
         users have them.
     """
     rank, gram = design.rank(items, False, block.has_confounder), sums["augmented"]
-    at = Columns.of_items(rank, block.exposure.shape[1], design)
+    at = TermColumns.of_items(rank, block.exposure.shape[1], design)
     known = known or known_by_items(items, block.has_confounder, shared, design)
     everyones = _everyones(block, gram, at, shared, design)
     own_weight = block.has_confounder and design.per_user
@@ -185,7 +182,7 @@ def items_system(
     """
     own_weight = block.has_confounder and design.per_user
     rank, gram = design.rank(users, True, block.has_confounder), sums["augmented"]
-    at = Columns.of_users(rank, block.exposure.shape[1], design)
+    at = TermColumns.of_users(rank, block.exposure.shape[1], design)
     known = known or known_by_users(users, block.has_confounder, shared, design)
     everyones = _everyones(block, gram, at, shared, design)
     if block.has_confounder:
@@ -196,7 +193,7 @@ def items_system(
     return _in_precision(system, users.dtype)
 
 
-def _everyones(block: RatingBlock, gram: Array, at: Columns, shared: Shared, design: Design) -> Floats:
+def _everyones(block: RatingBlock, gram: Array, at: TermColumns, shared: Shared, design: Design) -> Floats:
     """Add up the known part of each mean, without the confounder, times the sources, over all pairs. (n, sources).
 
     gram : Gram matrix of the other side, whose columns ``at`` locates.
@@ -214,7 +211,7 @@ def _without_confounder(
     block: RatingBlock,
     others: Floats,
     gram: Array,
-    at: Columns,
+    at: TermColumns,
     ridge: Floats,
     known: Known,
     everyones: Floats,
@@ -241,7 +238,7 @@ def _with_confounder(
     system: System,
     block: RatingBlock,
     gram: Array,
-    at: Columns,
+    at: TermColumns,
     known: Known,
     shared: Shared,
     design: Design,

@@ -1,7 +1,7 @@
 """Sums over all pairs at the cost of both sides' rows. Shared terms, objective and held-out error from them.
 
 What the model says of any pair is a sum of terms, each a product of a part of the augmented row of its user and one of
-its item (:class:`dcrec_spark.kernels.ridge_terms.Columns`)::
+its item (:class:`dcrec_spark.kernels.ridge_terms.TermColumns`)::
 
     preference  [theta_u, kappa_u, p_u, b_u, 1] . [beta_i, q_i, rho_i, 1, c_i]      own     gamma_u pi_u . lambda_i
     one         1 . 1                                                               common  pi_u . lambda_i
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge_terms import Array, Columns, Design, RatingBlock, Regulariser, Shared, Sums
+from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, Shared, Sums, TermColumns
 from dcrec_spark.kernels.threads import loop_input, over_rows
 
 
@@ -26,8 +26,6 @@ def item_sums(rows: Floats, exposure: Floats, design: Design) -> Sums:
 
     gram : (K, K) of the factors. augmented : of the rows [beta, q, rho, 1, (c,) lambda].
 
-    Parameters
-    ----------
     rows : (n, K + Q + P (+ 1)) [beta, q, rho (, c)]. exposure : (n, L).
     """
     rank, end = design.rank(rows, False, False), rows.shape[1] - design.biases
@@ -40,8 +38,6 @@ def user_sums(rows: Floats, exposure: Floats, design: Design) -> Sums:
 
     gram : (K, K) of the factors. augmented : of the rows [theta, p, kappa, (b,) 1, (gamma pi,) (pi)].
 
-    Parameters
-    ----------
     rows : (n, K + P + Q (+ 1) (+ 1)) [theta, p, kappa (, b) (, gamma)]. exposure : (n, L).
     """
     own_weight = exposure.shape[1] > 0 and design.per_user
@@ -66,8 +62,6 @@ def penalty(
 ) -> dict[str, Array]:
     """Compute the regularisers of a block's rows, and the users' squared departures from gamma (float64).
 
-    Parameters
-    ----------
     rows : the block's, as :func:`item_sums` or :func:`user_sums` take them.
     """
     own_weight = is_user and block.has_confounder and design.per_user
@@ -89,8 +83,6 @@ def observed_sums(
     d = [1 (, h)], e = y - p - delta_u h and q = delta_u h + z p these are sum (w e^2 - w0 q^2), sum (w e d + w0 q d),
     sum (w - w0) d d', w0 meeting h as the product of the exposures (float64).
 
-    Parameters
-    ----------
     rows : of the block's items or users. others : of the inbox.
     shared : the terms that the users were solved with.
     """
@@ -149,8 +141,6 @@ def shared_and_objective(
 ) -> tuple[Shared, float]:
     """Solve for the shared terms that minimise J given all else, and J there. J is quadratic in them.
 
-    Parameters
-    ----------
     users : :func:`user_sums` of all users and their :func:`penalty`.
     items : :func:`item_sums`, :func:`observed_sums`, :func:`penalty` of all items.
     shared : the terms that the rows were solved with.
@@ -196,7 +186,7 @@ class _OfShared(NamedTuple):
         # z p + delta_u h: what departs from gamma is gamma_u - gamma, where the users have a weight of their own.
         residual = np.array([float(design.everywhere), 1.0, -shared.gamma * design.per_user, 0.0])
         drawn = np.array([[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]])[: 1 + has_gamma]
-        regs = [reg.intercept, reg.of_common_gamma(design)][: 1 + has_gamma]
+        regs = [reg.intercept, 0.0 if design.pooled else reg.confounder][: 1 + has_gamma]
         at_zero = items["square"] + w0 * residual @ product @ residual + users["penalty"] + items["penalty"]
         slope = items["linear"] - w0 * drawn @ product @ residual
         return cls(float(at_zero), slope, items["curvature"] + w0 * drawn @ product @ drawn.T + np.diag(regs))
@@ -207,7 +197,6 @@ class _OfShared(NamedTuple):
 
 
 def _departures(users: Mapping[str, Array], reg: Regulariser) -> float:
-    """Return the part of the users' departures in J."""
     return reg.confounder * float(users.get("departure_square", 0.0))
 
 
@@ -215,8 +204,8 @@ def _products(users: Mapping[str, Array], items: Mapping[str, Array], design: De
     """Add up, over all pairs, each product of two of the terms preference, own, common and one. (4, 4)."""
     rank, user_gram, item_gram = len(users["gram"]), users["augmented"], items["augmented"]
     exposure_rank = len(item_gram) - rank - 1 - design.biases - design.user_covariates - design.item_covariates
-    of_users = Columns.of_users(rank, exposure_rank, design).terms
-    of_items = Columns.of_items(rank, exposure_rank, design).terms
+    of_users = TermColumns.of_users(rank, exposure_rank, design).terms
+    of_items = TermColumns.of_items(rank, exposure_rank, design).terms
     products = np.zeros((4, 4))
     for a, b in np.ndindex(4, 4):
         user_block = user_gram[np.ix_(of_users[a], of_users[b])]

@@ -161,10 +161,6 @@ class Regulariser(NamedTuple):
         count = np.maximum(pairs, 1).astype(np.float64) if self.by_count else np.ones(len(pairs))
         return count, factor, bias
 
-    def of_common_gamma(self, design: Design) -> float:
-        """Return that of the gamma of all users: 0 where theirs depart from it."""
-        return 0.0 if design.pooled else self.confounder
-
 
 class Shared(NamedTuple):
     """Terms shared by all pairs: beta_0, and gamma if there is one for all users (else 0).
@@ -177,8 +173,8 @@ class Shared(NamedTuple):
     moved: float = 0.0
 
 
-class Columns(NamedTuple):
-    """Columns of the terms in the augmented rows of a side, whose Gram matrix gives all sums over all pairs.
+class TermColumns(NamedTuple):
+    """TermColumns of the terms in the augmented rows of a side, whose Gram matrix gives all sums over all pairs.
 
     users [theta, p, kappa, (b,) 1, (gamma pi,) (pi)]         items [beta, q, rho, 1, (c,) lambda]
 
@@ -198,12 +194,12 @@ class Columns(NamedTuple):
 
     @property
     def terms(self) -> tuple[list[int], list[int], list[int], list[int]]:
-        """Columns of the preference, the rows' own weight of the confounder, the common one and the ones."""
+        """TermColumns of the preference, the rows' own weight of the confounder, the common one and the ones."""
         weighted, exposure = ([*range(s.start, s.stop)] for s in (self.weighted, self.exposure))
         return self.preference, weighted, exposure, [self.one]
 
     @classmethod
-    def of_users(cls, rank: int, exposure_rank: int, design: Design) -> "Columns":
+    def of_users(cls, rank: int, exposure_rank: int, design: Design) -> "TermColumns":
         """Locate the terms of users."""
         p, bias = rank + design.user_covariates, rank + design.user_covariates + design.item_covariates
         one = bias + design.biases
@@ -215,7 +211,7 @@ class Columns(NamedTuple):
         return cls(preference, sources, one, slice(bias, one), slice(p, bias), weighted, common)
 
     @classmethod
-    def of_items(cls, rank: int, exposure_rank: int, design: Design) -> "Columns":
+    def of_items(cls, rank: int, exposure_rank: int, design: Design) -> "TermColumns":
         """Locate the terms of items."""
         q, one = rank + design.item_covariates, rank + design.item_covariates + design.user_covariates
         end = one + 1 + design.biases

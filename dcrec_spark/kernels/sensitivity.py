@@ -34,8 +34,6 @@ def sensitivity_bounds(value: Floats, propensity: Floats, odds: float) -> Bounds
     The mean is extreme where all values below some threshold weigh as little as they may, and all above as much, or the
     other way round (Zhao, Small, Bhattacharya 2019): O(n log n).
 
-    Parameters
-    ----------
     value : (n,), n > 0. propensity : (n,) in (0, 1]. odds : >= 1. 1 takes the propensities for right.
     """
     against = 1.0 / propensity - 1.0
@@ -47,8 +45,6 @@ def sensitivity_bounds(value: Floats, propensity: Floats, odds: float) -> Bounds
 
 
 def _largest_mean(value: Floats, least: Floats, most: Floats) -> float:
-    """Return the largest weighted mean of ascending values, of all numbers of them that weigh least."""
-
     def totals(weight_low: NDArray[np.floating], weight_high: NDArray[np.floating]) -> Floats:
         below = np.concatenate([[0.0], np.cumsum(weight_low)])
         above = np.concatenate([np.cumsum(weight_high[::-1])[::-1], [0.0]])
@@ -64,8 +60,6 @@ def worst_shift(odds: Floats) -> Floats:
     1 / odds below a quantile z and odds above it. The mean of 1 puts it at P(Z <= z) = odds / (1 + odds):
     (odds - 1 / odds) phi(z).
 
-    Parameters
-    ----------
     odds : (n,), >= 1.
     """
     return np.asarray((odds - 1.0 / odds) * _normal_density(ndtri(odds / (1.0 + odds))))
@@ -74,8 +68,6 @@ def worst_shift(odds: Floats) -> Floats:
 def odds_of_shift(shift: Floats) -> Floats:
     """Compute the least odds by which the mean of a normal variable may move so far: :func:`worst_shift` turned round.
 
-    Parameters
-    ----------
     shift : (n,) standard deviations, >= 0. NaN stays NaN.
     """
     shift = np.minimum(shift, _LARGEST_SHIFT)
@@ -83,14 +75,10 @@ def odds_of_shift(shift: Floats) -> Floats:
     low, high = np.zeros_like(shift), shift
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
-        enough = _shift_at(middle) >= shift
+        # The worst shift of the odds P(Z <= z) / P(Z > z).
+        enough = 2.0 * _normal_density(middle) * np.sinh(log_ndtr(middle) - log_ndtr(-middle)) >= shift
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return np.asarray(np.exp(log_ndtr(high) - log_ndtr(-high)))
-
-
-def _shift_at(quantile: Floats) -> Floats:
-    """Return the worst shift of the odds P(Z <= z) / P(Z > z)."""
-    return np.asarray(_normal_density(quantile) * 2.0 * np.sinh(log_ndtr(quantile) - log_ndtr(-quantile)))
 
 
 def _normal_density(value: Floats) -> Floats:

@@ -9,8 +9,10 @@ safe as with a solved row.
 """
 
 from collections.abc import Iterator
+from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv, sposv
 
 from dcrec_spark.kernels.csr import row_products, row_sums
@@ -22,6 +24,8 @@ from dcrec_spark.kernels.threads import over_rows
 # Numbers of matrices that are assembled at a time: 8 MB of them.
 MATRICES = 1 << 20
 _LINE = 64  # bytes of a cache line
+# A weight below zero by less than rounding is zero.
+_ROUNDING = 1e-12
 
 
 def solve_rows(block: RatingBlock, system: System) -> Floats:
@@ -36,7 +40,6 @@ def solve_rows(block: RatingBlock, system: System) -> Floats:
 
 
 def _in_lines(block: RatingBlock, system: System) -> RowSystems:
-    """Return a system with the sources of all unknowns, zeros after them up to whole cache lines."""
     full = system.full_sources
     filled = np.pad(full, ((0, 0), (0, -full.shape[1] % (_LINE // system.right.itemsize))))
     return system._replace(sources=filled).with_pairs(block)
@@ -47,13 +50,9 @@ def descend(block: RatingBlock, system: System, start: Floats, steps: int) -> Fl
 
     A row stops if rounding leaves nothing to gain. A row whose matrix proves not to be positive definite becomes NaN.
 
-    Parameters
-    ----------
     block : the ratings of n rows. system : their normal equations. start : (n, F) current rows. steps : at most.
 
-    Returns
-    -------
-    (n, F), of the type of the system.
+    Returns (n, F), of the type of the system.
     """
     from dcrec_spark.kernels.loops import conjugate
 
@@ -111,14 +110,11 @@ def sums_over_pairs(
 ) -> tuple[Floats, Floats]:
     """Compute what the pairs of a block of items add to their normal equations: X' diag(curvature) X and X' pull.
 
-    Parameters
-    ----------
     block : ratings of n items. users, shared, design : as for :func:`dcrec_spark.kernels.ridge.items_system`.
     gram : a Gram matrix of users, for its shape alone: the part of all pairs is left out.
 
-    Returns
-    -------
-    The lower triangles, row by row, (n, F (F + 1) / 2), and (n, F), as :meth:`System.of_row` takes them. float64.
+    Returns the lower triangles, row by row, (n, F (F + 1) / 2), and (n, F), as :meth:`System.of_row` takes them.
+    float64.
     """
     of_nothing = Regulariser(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     system = items_system(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_nothing)
@@ -147,3 +143,36 @@ def gather(sources: Floats, block: RatingBlock, start: int, end: int, bordered: 
     if bordered:
         gathered[:, -1] = block.a_hat[start:end]
     return gathered
+
+
+def least_squares_on_simplex(gram: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the w >= 0 with sum 1 that make w' gram w - 2 w' target smallest, (k,).
+
+    Every set of weights above zero is tried: the minimum of a convex function on the simplex is that of the equations
+    with the multiplier of the sum on one of its faces. Among equal ones that with fewer weights is taken.
+
+    gram : (k, k) sum of p p' over observations, of k predictions each. target : (k,) sum of y p. k small: O(2^k k^3).
+    """
+    best, least = np.zeros(len(target)), np.inf
+    for size in range(1, len(target) + 1):
+        for face in map(list, combinations(range(len(target)), size)):
+            weights = _on_face(gram[np.ix_(face, face)], target[face])
+            if weights is None:
+                continue
+            value = float(weights @ gram[np.ix_(face, face)] @ weights - 2.0 * weights @ target[face])
+            if value < least - _ROUNDING * (1.0 + abs(least) if np.isfinite(least) else 0.0):
+                best, least = np.zeros(len(target)), value
+                best[face] = weights
+    return best
+
+
+def _on_face(gram: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Solve where all weights are free but for their sum. None where one is negative."""
+    size = len(target)
+    system = np.ones((size + 1, size + 1))
+    system[:size, :size], system[size, size] = gram, 0.0
+    weights = np.linalg.lstsq(system, np.append(target, 1.0))[0][:size]
+    if (weights < -_ROUNDING).any() or abs(weights.sum() - 1.0) > 1e-6:
+        return None
+    weights = np.maximum(weights, 0.0)
+    return np.asarray(weights / weights.sum())

@@ -148,34 +148,30 @@ def top_n(
     preference: tuple[Floats, Floats],
     confounder: tuple[Floats, Floats],
     intercept: float,
-    seen_ptr: NDArray[np.int64],
-    seen_col: NDArray[np.int64],
+    seen: tuple[NDArray[np.int64], NDArray[np.int64]],
     form: Form = PLAIN,
     cap: Cap | None = None,
     dial: Dial | None = None,
 ) -> Ranked:
     """Rank the ``n`` best columns of each row that are not among those seen. Fewer where fewer are unseen.
 
-    Parameters
-    ----------
     n : columns for each row.
     preference : theta (rows, K) and beta (cols, K).
     confounder : gamma * E[pi] (rows, L) and E[lambda] (cols, L). L = 0 without a confounder.
     intercept : beta_0, the same for all.
-    seen_ptr, seen_col : CSR of the columns to leave out. (rows + 1,), (seen,).
+    seen : CSR of the columns to leave out. (rows + 1,), (seen,).
     form : how the confounder is made from a_hat. Where it is no product of vectors, ``confounder`` is [E[pi], gamma]
         and [E[lambda], 0], or with rows and columns exchanged: see :class:`Link`.
     cap : columns of one group in a list, at most: a column that the better ones of its group have filled is passed by.
     dial : what the order is by, besides the scores. None: nothing.
 
-    Notes
-    -----
     Equal scores are ordered by column, so that the result is a total order and does not depend on blocks.
     """
     link = None if form.is_low_rank else Link(*confounder, form)
     parts = (preference, confounder) if link is None else (preference,)
-    of_rows, of_cols = (np.hstack([part[side] for part in parts]) for side in (0, 1))
-    rows, cols, slack = _scan_inputs(of_rows, of_cols, intercept, link, dial)
+    sides = [np.hstack([part[side] for part in parts]) for side in (0, 1)]
+    rows, cols, slack = _scan_inputs(sides[0], sides[1], intercept, link, dial)
+    seen_ptr, seen_col = seen
     at_once = max(1, SCORES // max(1, cols.shape[1]))
     ranked_pieces = []
     for start in range(0, max(1, len(rows)), at_once):
@@ -188,8 +184,8 @@ def top_n(
         if dial is not None:
             scores = np.add(scores, intercept, dtype=np.float64)
             dial.of_block(scores, slice(start, end))
-        seen = seen_col[seen_ptr[start] : seen_ptr[end]]
-        scores[np.repeat(np.arange(end - start), np.diff(seen_ptr[start : end + 1])), seen] = -np.inf
+        of_rows = seen_ptr[start : end + 1]
+        scores[np.repeat(np.arange(end - start), np.diff(of_rows)), seen_col[of_rows[0] : of_rows[-1]]] = -np.inf
         ranking = _Block(scores, slack.of_rows(slice(start, end)), start, preference, confounder, link, intercept, dial)
         ranked_pieces.append(ranking.best(n) if cap is None else _best_under_cap(ranking, n, cap))
     return concatenate(ranked_pieces)

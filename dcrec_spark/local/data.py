@@ -87,11 +87,11 @@ def gather(frames: Mapping[str, DataFrame], columns: Columns = _PLAIN, most: int
     table = rows.limit(most + 1).toArrow()
     if table.num_rows > most:
         raise ConfigError(f"more than {most:,} ratings are too many for a task: fit on the cluster")
-    users, items = _index(table, "user"), _index(table, "item")
-    columns_of = {"user": users.place, "item": items.place, "rating": table["rating"].to_numpy()}
+    (user_ids, user_key, user), (item_ids, item_key, item) = _index(table, "user"), _index(table, "item")
+    columns_of = {"user": user, "item": item, "rating": table["rating"].to_numpy()}
     part = table["part"].to_numpy(zero_copy_only=False)
     of = {name: _sort({column: values[part == name] for column, values in columns_of.items()}) for name in frames}
-    return Parts(users.ids, items.ids, users.key, items.key, of)
+    return Parts(user_ids, item_ids, user_key, item_key, of)
 
 
 def _plain(frame: DataFrame, columns: Columns) -> DataFrame:
@@ -102,20 +102,13 @@ def _plain(frame: DataFrame, columns: Columns) -> DataFrame:
     )
 
 
-@dataclass(frozen=True)
-class _Index:
-    ids: pa.Array
-    key: Array
-    place: Array
-
-
-def _index(table: pa.Table, side: str) -> _Index:
+def _index(table: pa.Table, side: str) -> tuple[pa.Array, Array, Array]:
     """Distinct ids in their order (text by bytes), the hash of each, and each row's place among them."""
     column = table[side].combine_chunks()
     ids = column.unique()
     ids = ids.take(pc.sort_indices(ids))
     place = pc.index_in(column, ids).to_numpy().astype(np.int64)
-    return _Index(ids, keys_of(ids.cast(pa.string()).to_pylist()), place)
+    return ids, keys_of(ids.cast(pa.string()).to_pylist()), place
 
 
 def _sort(pairs: dict[str, Array]) -> dict[str, Array]:

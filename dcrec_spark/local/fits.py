@@ -21,7 +21,7 @@ from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import OutcomeFamily
 from dcrec_spark.models.families.gaussian import FEATURES
-from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
+from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.covariates import Covariates, attach_composition, attach_feature_state
@@ -300,7 +300,6 @@ def _propensity(ratings: Ratings, estimator: DeconfoundedMF) -> Propensity | Non
 
 
 def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> OutcomeFamily:
-    """Return the estimator's family, where a fit in this process has all that the estimator asks for."""
     family, get = consistent_family_of(estimator), estimator.getOrDefault
     if family.has_confounder != (exposure is not None):
         given = "none" if exposure is None else "an exposure model"

@@ -45,14 +45,12 @@ def rank_unseen(
         users = np.column_stack([users, model.user_bias, np.ones(n_users)])
         items = np.column_stack([items, np.ones(n_items), model.item_bias])
         baseline = baseline + model.user_bias
-    pointer, seen_item = group_values(seen.user, n_users, seen.item)
-    dial, last = None, np.zeros(n_items)
-    exposed = exposure or model.exposure
+    dial, exposed = None, exposure or model.exposure
     if exposure_weight and exposed is not None:
-        sides = np.column_stack([exposed.users, baseline]), np.column_stack([exposed.items, last])
+        sides = np.column_stack([exposed.users, baseline]), np.column_stack([exposed.items, np.zeros(n_items)])
         dial = Dial(*sides, exposure_weight)
     # The slopes are among the preferences here.
-    how = model.intercept, pointer, seen_item, model.form._replace(front=0)
+    how = model.intercept, group_values(seen.user, n_users, seen.item), model.form._replace(front=0)
     ranked = top_n(n, (users, items), _confounder(model), *how, dial=dial)
     return ListPlaces(ranked.row, ranked.rank, ranked.col, ranked.score)
 
@@ -60,9 +58,9 @@ def rank_unseen(
 def rank_popular(seen: Ratings, n: int) -> ListPlaces:
     """Rank the n items with the most ratings in ``seen`` that each user does not have there."""
     n_users, counts = len(seen.user_key), np.bincount(seen.item, minlength=len(seen.item_key)).astype(np.float64)
-    pointer, seen_item = group_values(seen.user, n_users, seen.item)
     nothing = np.zeros((n_users, 0)), np.zeros((len(counts), 0))
-    ranked = top_n(n, (np.ones((n_users, 1)), counts[:, None]), nothing, 0.0, pointer, seen_item)
+    left_out = group_values(seen.user, n_users, seen.item)
+    ranked = top_n(n, (np.ones((n_users, 1)), counts[:, None]), nothing, 0.0, left_out)
     return ListPlaces(ranked.row, ranked.rank, ranked.col, ranked.score)
 
 

@@ -203,7 +203,7 @@ OUTCOME = (
     Setting("propensity_col", Column(optional=True), None,
             "column of propensities, in (0, 1]; None: from the ratings, as in the paper", concerns=_IPW),
     Setting("weight_cap", Number(float, 1, 1e12, optional=True), None,
-            "largest inverse propensity, before they are normalised to mean 1; None: no cap", "outcome", _IPW),
+            "largest inverse propensity, before they are normalised to mean 1; None: no cap", concerns=_IPW),
     Setting("exposure_weight", Number(float, 0, 1), 0.0,
             "order of lists: 0 by potential rating, as in the paper; above, by (potential rating - user's baseline) "
             "* P(exposure)^{exposure_weight}, so that people also take up what they would like", of_model=True),

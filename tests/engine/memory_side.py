@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from dcrec_spark.engine.blocks import Block, block_rows
-from dcrec_spark.engine.build import HeavyRows, build_block
+from dcrec_spark.engine.build import BlockPlan, build_block
 from dcrec_spark.engine.cells import Array, Arrays, unpack
 from dcrec_spark.engine.exchange import FromDriver, add_up_sums, collected_state, update_block
 from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.engine.kernel_input import Kernel
-from dcrec_spark.engine.messages import Kind, Message, from_table, memory_message, to_table
+from dcrec_spark.engine.messages import Kind, Message, from_table, to_table
 from dcrec_spark.engine.sides import State, require_finite
 
 
@@ -78,7 +78,9 @@ class MemorySide:
         """The state of a side that only remembers."""
         if self.broadcasts:
             return State({}, memory=dict(enumerate(memories)))
-        return State({}, outbox=MemoryOutbox([memory_message(b, arrays) for b, arrays in enumerate(memories)]))
+        return State(
+            {}, outbox=MemoryOutbox([Message.of(b, b, Kind.MEMORY, **arrays) for b, arrays in enumerate(memories)])
+        )
 
     def free_disks(self) -> None: ...
 
@@ -110,18 +112,18 @@ def memory_sides(
 ) -> tuple[MemorySide, MemorySide]:
     """Users and items. pairs : ``user``, ``item``, values and perhaps ``held_out``. keys : hashes of the ids."""
     sides = []
-    for n, (name, other, heavies) in enumerate(
-        (("user", "item", HeavyRows(others=heavy)), ("item", "user", HeavyRows(own=heavy)))
-    ):
+    for n, (name, other, heavies) in enumerate((("user", "item", {"others": heavy}), ("item", "user", {"own": heavy}))):
         source, mine = (len(keys[1 - n]), n_blocks[1 - n]), dict(pairs)
-        if heavies.own is not None:
-            light = ~np.isin(mine["item"], heavies.own.idx)
+        own = heavies.get("own")
+        if own is not None:
+            light = ~np.isin(mine["item"], own.idx)
             mine = {column: values[light] for column, values in mine.items()}
-        values = [column for column in mine if column not in ("user", "item", "held_out")]
+        columns = [column for column in mine if column not in ("user", "item", "held_out")]
+        plan = BlockPlan(n_blocks[n], source, columns, dtype, **heavies)
         blocks = []
         for b in range(n_blocks[n]):
             table = block_table(mine, name, other, keys[n], b, n_blocks[n])
-            blocks.append(build_block(table, n_blocks[n], source, values, dtype, heavies)["data"][0].as_py())
+            blocks.append(build_block(table, plan)["data"][0].as_py())
         sides.append(MemorySide(name, len(keys[n]), blocks, broadcasts[n]))
     return sides[0], sides[1]
 

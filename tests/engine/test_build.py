@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.build import build_block, build_cluster_side
+from dcrec_spark.engine.build import BlockPlan, build_block, build_cluster_side
 from dcrec_spark.engine.cells import Array, unpack
 from dcrec_spark.spark.lineage import fixed_placement
 from tests.engine.memory_side import block_table
@@ -45,8 +45,8 @@ def shuffled(ratings: Ratings, block: int, seed: int = 0) -> pa.Table:
 
 
 def build(ratings: Ratings, block: int, seed: int = 0, dtype: str = "float64") -> pa.RecordBatch:
-    source = ratings.n_cols, ratings.col_blocks
-    return build_block(shuffled(ratings, block, seed), ratings.row_blocks, source, ["rating"], dtype)
+    plan = BlockPlan(ratings.row_blocks, (ratings.n_cols, ratings.col_blocks), ["rating"], dtype)
+    return build_block(shuffled(ratings, block, seed), plan)
 
 
 def contents(ratings: Ratings, block: int) -> dict[str, Array]:
@@ -143,7 +143,7 @@ def test_a_side_has_one_block_in_each_partition_that_bears_its_number(spark: Spa
     nonzeros = frame_of(spark, list(triplets), "row long, col long, rating double").repartition(3)
     ids = spark.range(6).select(F.concat(F.lit("u"), "id").alias("id"), F.col("id").alias("idx"))
     with fixed_placement(spark):
-        side = build_cluster_side("user", nonzeros, ids, 6, 4, (5, 3), ["rating"], "float64")
+        side = build_cluster_side("user", nonzeros, ids, 6, BlockPlan(4, (5, 3), ["rating"], "float64"))
         placed = side.frame.select("*", F.spark_partition_id().alias("partition")).collect()
     counts = frame_of(spark, [(0, 3), (1, 0), (2, 1), (3, 0)], "block int, nonzeros long")
     assert_df_equality(side.frame.select("block", "nonzeros"), counts, ignore_row_order=True, ignore_nullable=True)

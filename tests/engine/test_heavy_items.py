@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.engine import heavy_items
 from dcrec_spark.engine.blocks import Block, first_place
-from dcrec_spark.engine.build import HeavyRows, build_block
+from dcrec_spark.engine.build import BlockPlan, build_block
 from dcrec_spark.engine.cells import unpack
 from dcrec_spark.engine.heavy_items import Heavy, add_scores, with_parts
 from tests.engine.test_build import Ratings, key_of, random_ratings, shuffled
@@ -29,9 +29,11 @@ def with_heavy(draw: st.DrawFn) -> tuple[Ratings, Heavy]:
     return ratings, Heavy(idx, np.array([(ratings.col == i).sum() for i in idx], np.int64))
 
 
-def block_of(ratings: Ratings, heavies: HeavyRows, block: int) -> Block:
+def block_of(ratings: Ratings, block: int, **heavies: Heavy) -> Block:
     source = ratings.n_cols, ratings.col_blocks
-    cell = build_block(shuffled(ratings, block), ratings.row_blocks, source, ["rating"], "float64", heavies)
+    cell = build_block(
+        shuffled(ratings, block), BlockPlan(ratings.row_blocks, source, ["rating"], "float64", **heavies)
+    )
     return Block(unpack(cell["data"][0].as_py()))
 
 
@@ -39,9 +41,9 @@ def sides(ratings: Ratings, items: Heavy) -> tuple[list[Block], list[Block]]:
     """The blocks of users and of items; as the engine builds them, these are given no pair of heavy ones."""
     light = ~np.isin(ratings.col, items.idx)
     rest = ratings._replace(row=ratings.row[light], col=ratings.col[light], value=ratings.value[light])
-    users = [block_of(ratings, HeavyRows(others=items), block) for block in range(ratings.row_blocks)]
+    users = [block_of(ratings, block, others=items) for block in range(ratings.row_blocks)]
     of_items = rest.mirrored()
-    return users, [block_of(of_items, HeavyRows(own=items), block) for block in range(of_items.row_blocks)]
+    return users, [block_of(of_items, block, own=items) for block in range(of_items.row_blocks)]
 
 
 few = settings(max_examples=40)

@@ -9,10 +9,10 @@ from dcrec_spark.engine.messages import Kind, Message
 ROWS = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 # User block 1 of the example in the module: for the driver, for itself, for item blocks 0 and 1.
 OUTBOX = [
-    messages.sums_message(1, {"total": ROWS.sum(axis=0)}),
-    messages.memory_message(1, {"step": np.array(2)}),
-    messages.rows_message(0, 1, ROWS[:1]),
-    messages.rows_message(1, 1, ROWS[1:]),
+    Message.of(None, 1, Kind.SUMS, **{"total": ROWS.sum(axis=0)}),
+    Message.of(1, 1, Kind.MEMORY, **{"step": np.array(2)}),
+    Message.of(0, 1, Kind.ROWS, rows=ROWS[:1]),
+    Message.of(1, 1, Kind.ROWS, rows=ROWS[1:]),
 ]
 
 
@@ -28,7 +28,7 @@ def test_table_names_receiver_sender_and_kind() -> None:
 
 def test_messages_are_read_typed_and_in_the_order_of_their_senders() -> None:
     """In whatever order Spark brings them; the messages of one sender keep theirs."""
-    first = messages.rows_message(None, 0, ROWS)
+    first = Message.of(None, 0, Kind.ROWS, rows=ROWS)
     came = messages.from_table(messages.to_table([*OUTBOX, first]))
     assert came == [first, *OUTBOX]
     assert all(isinstance(message.kind, Kind) for message in came)
@@ -52,7 +52,7 @@ def test_an_inbox_has_rows_memories_by_block_and_sums_over_blocks() -> None:
     assert rows is not None
     np.testing.assert_array_equal(rows, ROWS)
     assert messages.read_rows(OUTBOX[:2]) is None
-    memories = messages.read_memories([*OUTBOX, messages.memory_message(4, {"step": np.array(7)})])
+    memories = messages.read_memories([*OUTBOX, Message.of(4, 4, Kind.MEMORY, **{"step": np.array(7)})])
     assert {block: int(unpack(cell)["step"]) for block, cell in memories.items()} == {1: 2, 4: 7}
-    other = Message(None, 2, Kind.SUMS, messages.sums_message(2, {"total": np.array([0.5, 0.25])}).data)
+    other = Message(None, 2, Kind.SUMS, Message.of(None, 2, Kind.SUMS, **{"total": np.array([0.5, 0.25])}).data)
     np.testing.assert_array_equal(messages.add_up([*OUTBOX, other])["total"], [9.5, 12.25])

@@ -8,7 +8,7 @@ from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.measures import MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_arrays
 from dcrec_spark.evaluation.weights import weigh_by_exposure, weights_by_exposure
-from dcrec_spark.kernels.propensity import SMALLEST
+from dcrec_spark.kernels.exposure import SMALLEST
 from tests.frames import frame_of
 from tests.reference.poisson import Array
 

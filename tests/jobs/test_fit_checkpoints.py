@@ -15,7 +15,7 @@ from dcrec_spark.jobs import fit_checkpoints
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.fit_checkpoints import PREFIX, StoredCheckpoints
 from dcrec_spark.jobs.retrain import Retrain
-from dcrec_spark.models.fitting.resumption import KeptSweep
+from dcrec_spark.models.fitting.stages import KeptSweep
 from dcrec_spark.publish.manifest import sealed
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.staging import LEASE

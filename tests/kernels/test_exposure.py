@@ -72,7 +72,7 @@ def test_a_ranking_with_a_link_is_that_of_the_whole_table(seed: int, of_items: b
     nothing = np.zeros(len(scores) + 1, np.int64), np.zeros(0, np.int64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(topn, "SCORES", 20)
-        found = topn.top_n(4, preference, confounder, 0.5, *nothing, form)
+        found = topn.top_n(4, preference, confounder, 0.5, nothing, form)
     for row in range(len(scores)):
         order = np.lexsort((np.arange(scores.shape[1]), -np.round(scores[row], 9)))[:4]
         mine = found.row == row

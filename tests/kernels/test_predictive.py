@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dcrec_spark.kernels import predictive
-from dcrec_spark.kernels.predictive import Factors, HeldOut, Pairs, check_users, p_values, replicate, squared_deviations
+from dcrec_spark.kernels.predictive import (
+    CountedPairs,
+    Factors,
+    HeldOut,
+    check_users,
+    p_values,
+    replicate,
+    squared_deviations,
+)
 from tests.reference import predictive as dense
 from tests.reference.poisson import Array
 
@@ -31,9 +39,9 @@ class Simulated(NamedTuple):
         return check_users(*tables, self.users, self.items, how, replications, seed)
 
 
-def pairs(table: Array) -> Pairs:
+def pairs(table: Array) -> CountedPairs:
     row, col = np.nonzero(table)
-    return Pairs(row, col, table[row, col].astype(float))
+    return CountedPairs(row, col, table[row, col].astype(float))
 
 
 def simulate(seed: int, counted: bool, n_users: int, n_items: int, certainty: float = 1.0) -> Simulated:

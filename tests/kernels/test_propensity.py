@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcrec_spark.kernels.propensity import relative_propensity, solve_scale
+from dcrec_spark.kernels.exposure import relative_propensity, solve_scale
 
 COUNTS = st.lists(st.integers(1, 10_000), min_size=5, max_size=5)
 

@@ -26,7 +26,7 @@ class Ranking(NamedTuple):
     def fast(self, n: int, cap: topn.Cap | None = None) -> topn.Ranked:
         row, col = np.nonzero(self.seen)
         pointer = np.searchsorted(row, np.arange(len(self.seen) + 1))
-        return topn.top_n(n, self.preference, self.confounder, self.intercept, pointer, col, cap=cap)
+        return topn.top_n(n, self.preference, self.confounder, self.intercept, (pointer, col), cap=cap)
 
     def dense(self, n: int, cap: topn.Cap | None = None) -> list[dense.Recommendation]:
         scores = dense.score_all(self.preference, self.confounder, self.intercept)
@@ -81,7 +81,7 @@ def test_dial_orders_as_the_dense_reference_does(seed: int, weight: float, link:
     value = dense.dial(score, baseline, a_hat, weight)
     score, value = (table.T if transposed else table for table in (score, value))
     none = np.zeros(len(score) + 1, np.int64), np.zeros(0, np.int64)
-    actual = topn.top_n(5, preference[sides], confounder[sides], 0.5, *none, form, dial=dial)
+    actual = topn.top_n(5, preference[sides], confounder[sides], 0.5, none, form, dial=dial)
     expected = dense.recommend(dense.Scores(score, score, score), 5, value=value)
     assert list(zip(actual.row.tolist(), actual.col.tolist(), strict=True)) == [
         (e.user_idx, e.item_idx) for e in expected

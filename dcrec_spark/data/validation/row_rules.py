@@ -9,11 +9,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, NumericType, StringType, TimestampNTZType, TimestampType
 
 from dcrec_spark.config.sections import ValidationConfig
-from dcrec_spark.data.columns import MALFORMED, NUMBERS, Rule, names_of_broken
+from dcrec_spark.data.columns import MALFORMED, NUMBER_TEXT, NUMBERS, Rule, names_of_broken
 from dcrec_spark.data.limits import LARGEST_COUNT, LARGEST_RATING, SMALLEST_PROPENSITY
 
-# A cast alone would take Java's notations, 5f and 0x1p3, for numbers.
-_NUMBER = r"(?i)^\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan)\s*$"
 # Allowed clock skew: a rating from further ahead is rejected.
 CLOCK_SKEW_SECONDS = 86_400
 _SEEN_BY_READER = ("empty", "unparsable")
@@ -66,7 +64,7 @@ def _id_rules(side: str, types: dict[str, DataType]) -> list[Rule]:
 
 def _number(name: str, stored: DataType) -> Column:
     value = F.col(name).try_cast("double")
-    return F.when(F.col(name).rlike(_NUMBER), value) if isinstance(stored, StringType) else value
+    return F.when(F.col(name).rlike(NUMBER_TEXT), value) if isinstance(stored, StringType) else value
 
 
 def _number_rules(name: str, value: Column, stored: DataType) -> list[Rule]:

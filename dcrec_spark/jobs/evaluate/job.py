@@ -49,14 +49,15 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs]):
         config, run, step = context.config, context.run, context.reporter.step
         record = record_of(context.spark, inputs.saved.source) or {}
         training = validate_input(context, inputs.ratings)
+        inputs.features.note(run, training.ratings)
         if record and record["data_fingerprint"] != run.data_fingerprint:
             run.warnings.append(
-                f"the training ratings (input) are not those that run {record['run_id']} fitted the model to. Seen "
+                f"the training ratings or features (input) are not those of the fit of run {record['run_id']}. Seen "
                 "pairs, baselines and the check of the exposures are of other data than the model"
             )
         with step("compare the models"):
             test = validate_other(context, inputs.test, TEST)
-            comparison = compare(inputs, training, test, context.resources)
+            comparison = compare(inputs, training, test, context.resources, run.warnings)
             run.counts |= {
                 "test_ratings": comparison.n_test,
                 "test_rejected": test.counts["rejected"],

@@ -27,6 +27,7 @@ from dcrec_spark.evaluation.measures import Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.strata import Stratum, evaluate_strata
+from dcrec_spark.jobs.features import Features, open_features
 from dcrec_spark.jobs.inputs import (
     as_trained,
     load_served_model,
@@ -55,7 +56,7 @@ class EvaluateInputs:
     """Inputs of an evaluation, opened but not read.
 
     saved : the evaluated model. other : a second model to compare it with, or None. ratings : of the fit. test : held
-    out. titles : item_id, title. Or None.
+    out. titles : item_id, title. Or None. features : of the fit.
     """
 
     saved: SavedModel
@@ -63,6 +64,7 @@ class EvaluateInputs:
     ratings: DataFrame
     test: DataFrame
     titles: DataFrame | None
+    features: Features
 
 
 def test_input(config: EvaluateConfig) -> InputConfig:
@@ -90,7 +92,9 @@ def open_inputs(context: Context[EvaluateConfig]) -> EvaluateInputs:
     titles = None
     if settings.titles_path is not None:
         titles = read_titles_file(spark, settings.titles_path, saved.model.itemFactors.schema["id"].dataType)
-    return EvaluateInputs(saved, other, ratings, test, titles)
+    features = open_features(context, ratings)
+    features.of_model(saved.model, [])
+    return EvaluateInputs(saved, other, ratings, test, titles, features)
 
 
 @dataclass(frozen=True)
@@ -118,10 +122,12 @@ class Comparison:
         return {MODEL: self.model.scoringVectors(), **self.relatives}
 
 
-def compare(inputs: EvaluateInputs, training: Validated, test: Validated, resources: ExitStack) -> Comparison:
+def compare(
+    inputs: EvaluateInputs, training: Validated, test: Validated, resources: ExitStack, warnings: list[str]
+) -> Comparison:
     """Find the usable test ratings, and fit the baseline model where no second model is named.
 
-    The test and the baseline model are released with ``resources``.
+    The test and the baseline model are released with ``resources``. ``warnings`` gets what the baseline lacks.
 
     Raises DataError: no test rating can be used, or the training ratings make no fit.
     """
@@ -130,7 +136,8 @@ def compare(inputs: EvaluateInputs, training: Validated, test: Validated, resour
     if inputs.other is not None:
         relatives = {COMPARED: inputs.other.model}
     elif model.exposureModel is not None:
-        relatives = {BASELINE: _fit_baseline(model, training.ratings, resources)}
+        features = inputs.features.of_model(model, warnings)
+        relatives = {BASELINE: _fit_baseline(model, training.ratings, features, resources)}
     marked = _mark(test.ratings, training.ratings, [model, *relatives.values()])
     is_seen, is_known = F.col("__seen"), F.col("__known")
     usable = marked.where(~is_seen & is_known).select(*_PAIR, "rating").persist()
@@ -162,9 +169,12 @@ def _mark(test: DataFrame, training: DataFrame, models: list[DeconfoundedMFModel
     return marked.withColumns({"__seen": F.col("__in_training").isNotNull(), "__known": is_known})
 
 
-def _fit_baseline(model: DeconfoundedMFModel, training: DataFrame, resources: ExitStack) -> DeconfoundedMFModel:
+def _fit_baseline(
+    model: DeconfoundedMFModel, training: DataFrame, features: Features, resources: ExitStack
+) -> DeconfoundedMFModel:
+    estimator = baseline_of(model).setParams(**features.params())
     try:
-        baseline = baseline_of(model).fit(as_trained(model, training))
+        baseline = estimator.fit(as_trained(model, training))
     except DataError as error:
         raise DataError(
             f"the baseline model could not be fitted to the training ratings (input): {error}; are they those of the "

@@ -4,7 +4,7 @@ Both give the same metrics up to rounding. Each exposure model is fitted once an
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol, Self
@@ -149,10 +149,11 @@ class OnCluster:
 
     config: TuneConfig
     parts: Split
+    features: Mapping[str, Any]
     wave: int = 1
 
     @classmethod
-    def open(cls, context: Context[TuneConfig], held_out: Split) -> Self:
+    def open(cls, context: Context[TuneConfig], held_out: Split, features: Mapping[str, Any]) -> Self:
         """Cache both parts, which are released with the job. Raises DataError: a part is empty."""
         config, train, validation = context.config, context.cache(held_out.train), context.cache(held_out.validation)
         known = validation
@@ -164,7 +165,7 @@ class OnCluster:
             exposure = _weighing(config, train.columns).fit(train)
             context.resources.callback(exposure.release)
             known = context.cache(weigh_by_exposure(exposure.transform(known)))
-        return cls(config, Split(train, known))
+        return cls(config, Split(train, known), features)
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
         """Fit the candidates of each exposure model, then release it."""
@@ -190,7 +191,7 @@ class OnCluster:
 
     def _fit(self, candidate: Candidate, exposure: PoissonFactorizationModel | None) -> Measured | FitError:
         outcome, _ = _params(self.config, candidate, self.parts.train.columns)
-        estimator = DeconfoundedMF(**outcome, exposureModel=exposure)
+        estimator = DeconfoundedMF(**outcome, **self.features, exposureModel=exposure)
         estimator.listener = ignore_progress
         start = time.perf_counter()
         try:
@@ -199,7 +200,9 @@ class OnCluster:
             return error
         seconds = time.perf_counter() - start
         try:
-            if vanished(model.degeneracies):
+            # Slopes on features rank items where no preference factor is left.
+            has_features = any(table is not None for table in self.features.values())
+            if vanished(model.degeneracies) and not has_features:
                 return FitError(_VANISHED)
             weight = "weight" if self.config.tuning.weights == "exposure" else None
             metrics = evaluate(

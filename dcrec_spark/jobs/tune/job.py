@@ -22,6 +22,7 @@ from rich.text import Text
 from dcrec_spark.config.jobs import TuneConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.errors import ConfigError, DataError, FitError
+from dcrec_spark.jobs.features import Features, open_features
 from dcrec_spark.jobs.inputs import (
     input_line,
     name_setting,
@@ -48,11 +49,12 @@ _LISTED = 10
 
 @dataclass(frozen=True)
 class TuneInputs:
-    """Ratings as ``read_ratings`` gives them, those to choose by where they are given, and the candidates."""
+    """Ratings as ``read_ratings`` gives them, those to choose by where they are given, candidates and features."""
 
     ratings: DataFrame
     validation: DataFrame | None
     candidates: Sequence[Candidate]
+    features: Features
 
 
 class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
@@ -74,7 +76,8 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         if config.tuning.validation_path is not None:
             given = other_input(config.input, config.tuning.validation_path, VALIDATION)
             validation = name_setting(VALIDATION, lambda: read_ratings(context.spark, given))
-        inputs = TuneInputs(open_ratings(context), validation, draw_candidates(config))
+        ratings = open_ratings(context)
+        inputs = TuneInputs(ratings, validation, draw_candidates(config), open_features(context, ratings))
         if config.tuning.split == "time" and "timestamp" not in inputs.ratings.columns:
             raise ConfigError("setting tuning.split=time: the input has no timestamps; set input.columns.timestamp")
         return inputs
@@ -83,13 +86,16 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         """Validate, hold ratings out, fit and measure each candidate, choose."""
         config, run, step = context.config, context.run, context.reporter.step
         valid = validate_input(context, inputs.ratings, to_fit=True)
+        inputs.features.note(run, valid.ratings)
         given = inputs.validation
         chosen_by = None if given is None else validate_other(context, given, VALIDATION).ratings
         ledger = Ledger(*open_files(context.output, context.spark), _search_name(config, run, chosen_by))
         with step("hold out"):
             parts, small = split(config, valid.ratings, chosen_by), valid.counts["ratings"] <= self.most_in_memory
-            in_memory = small and fits_in_memory(config, inputs.candidates, valid.ratings.columns)
-            fits: Fits = InMemory.open(context, parts) if in_memory else OnCluster.open(context, parts)
+            in_memory = small and not run.features and fits_in_memory(config, inputs.candidates, valid.ratings.columns)
+            fits: Fits = (
+                InMemory.open(context, parts) if in_memory else OnCluster.open(context, parts, inputs.features.params())
+            )
         with step("search"):
             rows = search(inputs.candidates, fits, ledger, run.run_id, config.tuning.metric, context.reporter.counter)
         choice = choose(rows, metric_settings(config))
@@ -104,7 +110,11 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         tuning = context.config.tuning
         shared = len({candidate.stage_one for candidate in inputs.candidates} - {""})
         trials = f"{tuning.search} search of {len(inputs.candidates)} trials over {shared} exposure models"
-        return [input_line(context.config, inputs.ratings), f"search  {trials}, by {tuning.metric}"]
+        return [
+            input_line(context.config, inputs.ratings),
+            *inputs.features.lines(),
+            f"search  {trials}, by {tuning.metric}",
+        ]
 
     def summary(self, context: Context[TuneConfig], finished: Finished[SearchResult]) -> RenderableType:
         """Show the best trials, and the command that fits with the settings of the best."""

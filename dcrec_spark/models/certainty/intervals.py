@@ -13,17 +13,26 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.sides import Side, State
+from dcrec_spark.engine.cells import Array
+from dcrec_spark.engine.kernel_input import KernelInput, Update
+from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.certainty import Noise, noise, reach
-from dcrec_spark.models.certainty.half_steps import Other, assess, beyond, memory_frame
-from dcrec_spark.models.certainty.overlap import by_exposure
-from dcrec_spark.models.explain.half_step import AGREEMENT
-from dcrec_spark.models.explain.inputs import PAIR, lay_out_pairs, pairs_of, require_known, with_exposure_term
-from dcrec_spark.models.families.base import Assessing
+from dcrec_spark.models.certainty.overlap import ROW, by_exposure, memory_frame, smallest_of_rows
+from dcrec_spark.models.explain.inputs import (
+    AGREEMENT,
+    PAIR,
+    Other,
+    lay_out_pairs,
+    pairs_of,
+    require_known,
+    with_exposure_term,
+)
+from dcrec_spark.models.families.base import Assessing, Assessor
 from dcrec_spark.models.fitting.checks import observed
+from dcrec_spark.models.fitting.confounder import propensities
+from dcrec_spark.models.fitting.facts import FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
-from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
@@ -37,12 +46,7 @@ _OF_ITEMS = {**_USER, "spread": ("item_spread", "double")}
 
 
 def predict_intervals(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, coverage: float) -> DataFrame:
-    """Return what :meth:`DeconfoundedMFModel.predictIntervals` returns, cached.
-
-    Raises
-    ------
-    DataError, ConfigError, ValueError : see there.
-    """
+    """Return what :meth:`DeconfoundedMFModel.predictIntervals` returns, cached."""
     require_intervals(fitted, coverage)
     with FitResources() as resources:
         resources.enter(few_partitions(pairs.sparkSession))
@@ -55,12 +59,7 @@ def predict_intervals(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFram
 
 
 def require_intervals(fitted: FittedOutcome, coverage: object) -> None:
-    """Refuse a coverage that is none, and families without intervals.
-
-    Raises
-    ------
-    ValueError, ConfigError : see there.
-    """
+    """Refuse a coverage that is none, and families without intervals."""
     if isinstance(coverage, bool) or not isinstance(coverage, int | float) or not 0.0 < coverage < 1.0:
         raise ValueError(
             f"coverage: found {coverage!r}, expected a share of the intervals between 0 and 1, such as 0.9"
@@ -83,10 +82,6 @@ def intervals_of(
     """Return ``user_id, item_id, prediction, low, high, extrapolates`` of the wanted pairs, and the ratings' noise.
 
     The frame lives as long as the resources, in which ``wanted`` is kept already.
-
-    Raises
-    ------
-    DataError, ConfigError : see there.
     """
     pairs_of(fitted, ratings)
     rated = resources.add(keep(observed(ratings, fitted.params.getOrDefault("validationIndicatorCol")))).frame
@@ -95,16 +90,14 @@ def intervals_of(
     require_known(fitted, wanted, known, "assess")
     layout = lay_out_pairs(fitted, wanted, rated, resources, everyone=True)
     intervals, level = _intervals(fitted, layout, coverage, resources)
-    return _with_ids(fitted, intervals), level
+    for name, table in (("user", fitted.users), ("item", fitted.items)):
+        ids = table.select(F.col("idx").alias(f"{name}_idx"), F.col("id").alias(f"{name}_id"))
+        intervals = intervals.join(ids, f"{name}_idx")
+    return intervals.select(*PAIR, "prediction", "low", "high", "extrapolates"), level
 
 
 def _require_raters(fitted: FittedOutcome, rated: DataFrame) -> None:
-    """Refuse ratings of users that the model does not have: its items were fitted with them.
-
-    Raises
-    ------
-    DataError : names one of them.
-    """
+    """Refuse ratings of users that the model does not have: its items were fitted with them."""
     stranger = rated.join(fitted.users.select(F.col("id").alias("user_id")), "user_id", "left_anti").first()
     if stranger:
         raise DataError(
@@ -119,7 +112,7 @@ def _intervals(
     """``user_idx, item_idx, prediction, low, high, extrapolates`` of each wanted pair, and the noise of the ratings."""
     outside = None
     if fitted.exposure is not None:
-        kernel = partial(beyond, other=_other(layout.items))
+        kernel = partial(beyond, other=Other.of(layout.items))
         outside = by_exposure(fitted, fitted.exposure, layout, kernel, _OUTSIDE, resources)
     layout = with_exposure_term(fitted, layout, resources)
     users, items = _assessed(fitted, layout, resources)
@@ -138,7 +131,6 @@ def _intervals(
 
 
 def _assessed(fitted: FittedOutcome, layout: Layout, resources: FitResources) -> tuple[State, State]:
-    """Run one half-step of each side, in double precision, from the other side as the model has it."""
     family = fitted.family
     steps = family.steps(layout, precision="float64")
     tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
@@ -154,22 +146,12 @@ def _assessed(fitted: FittedOutcome, layout: Layout, resources: FitResources) ->
             (False, layout.items, from_users, items, layout.users),
         ):
             assessor = _assessing(fitted).assessor(steps, fitted.shared, is_user)
-            kernel = partial(assess, assessor=assessor, other=_other(other), tolerance=tolerance)
+            kernel = partial(assess, assessor=assessor, other=Other.of(other), tolerance=tolerance)
             states.append(resources.add(side.remember(kernel, source, memory)))
     return states[0], states[1]
 
 
-def _other(side: Side) -> Other:
-    return Other(side.n_rows, side.n_blocks)
-
-
 def _level(users: State, items: State) -> Noise:
-    """Return the noise of the ratings.
-
-    Raises
-    ------
-    ConfigError : the ratings determine no system, or nothing of them is left to estimate it from.
-    """
     level = noise(users.sums, items.sums)
     if not (np.isfinite(level.freedom) and level.freedom > 0.0):
         raise ConfigError(
@@ -180,12 +162,7 @@ def _level(users: State, items: State) -> Noise:
 
 
 def _require_agreement(users: State) -> None:
-    """Refuse ratings that make other users than the model has. Items move on after their last turn, and may differ.
-
-    Raises
-    ------
-    DataError : says how many users disagree.
-    """
+    """Refuse ratings that make other users than the model has. Items move on after their last turn, and may differ."""
     disagreeing = int(users.sums["disagreeing"])
     if disagreeing:
         raise DataError(
@@ -194,9 +171,32 @@ def _require_agreement(users: State) -> None:
         )
 
 
-def _with_ids(fitted: FittedOutcome, intervals: DataFrame) -> DataFrame:
-    """Return the intervals with ids in place of indices."""
-    for name, table in (("user", fitted.users), ("item", fitted.items)):
-        ids = table.select(F.col("idx").alias(f"{name}_idx"), F.col("id").alias(f"{name}_id"))
-        intervals = intervals.join(ids, f"{name}_idx")
-    return intervals.select(*PAIR, "prediction", "low", "high", "extrapolates")
+def assess(inputs: KernelInput, *, assessor: Assessor, other: Other, tolerance: float) -> Update:
+    """Assess the wanted pairs of one block, and count the rows that the tolerance does not allow to be the model's."""
+    certainty = assessor(inputs)
+    distance, size = (np.linalg.norm(rows, axis=1) for rows in (certainty.solved - certainty.fitted, certainty.fitted))
+    disagreeing = ~(distance <= tolerance * size)
+    memory = {
+        ROW: _row_of_pairs(inputs),
+        "other_idx": other.idx(inputs)[inputs.block.held_out.col],
+        "spread": certainty.spread,
+    }
+    if certainty.prediction is not None:
+        memory["prediction"] = certainty.prediction
+    sums = {**certainty.sums, "disagreeing": np.array(float(disagreeing.sum()))}
+    return Update(np.empty((len(distance), 0)), sums, memory)
+
+
+def beyond(inputs: KernelInput, *, other: Other) -> Update:
+    """Say of each wanted pair of a block of users whether its p lies below that of all that the user has rated."""
+    block = inputs.block
+    smallest = smallest_of_rows(block.fitted.row_ptr, propensities(inputs, block.fitted, is_fitted=True))
+    row = _row_of_pairs(inputs)
+    beyond = propensities(inputs, block.held_out, is_fitted=False) < smallest[row]
+    memory = {ROW: row, "other_idx": other.idx(inputs)[inputs.block.held_out.col], "extrapolates": beyond}
+    return Update(np.empty((len(smallest), 0)), {}, memory)
+
+
+def _row_of_pairs(inputs: KernelInput) -> Array:
+    row_ptr = inputs.block.held_out.row_ptr
+    return np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))

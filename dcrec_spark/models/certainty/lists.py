@@ -20,8 +20,8 @@ from dcrec_spark.kernels.sensitivity import odds_of_shift
 from dcrec_spark.models.certainty.intervals import intervals_of, require_intervals
 from dcrec_spark.models.explain.inputs import PAIR
 from dcrec_spark.models.fitting.checks import require_number
+from dcrec_spark.models.fitting.facts import FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
-from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 
@@ -41,10 +41,6 @@ def sure_lists(
 
     best : the so many best items of each user, with so many of one category at most, as that method returns them, with
         their ``category`` where there is a limit. most : that limit.
-
-    Raises
-    ------
-    DataError, ConfigError, ValueError : see :meth:`DeconfoundedMFModel.sureRecommendations`.
     """
     require_intervals(fitted, coverage)
     require_number("n", n)
@@ -74,10 +70,7 @@ def _with_gaps(ranked: DataFrame) -> DataFrame:
 
 
 def _with_gaps_under_limit(ranked: DataFrame, most: int) -> DataFrame:
-    """Add the smallest gap of an exchange that changes who is in the list up to each place, which ``ranked`` then has.
-
-    ranked : under a limit of one more than ``most`` of a category.
-    """
+    """Add the smallest gap of an exchange that changes who is in the list up to each place, under a limit."""
     of_user = Window.partitionBy("user_id").orderBy("rank")
     alike = Window.partitionBy("user_id", "category").orderBy("rank")
     place = F.when(F.col("category").isNotNull(), F.row_number().over(alike))

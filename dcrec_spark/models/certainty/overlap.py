@@ -4,34 +4,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from dcrec_spark.engine.kernel_input import Kernel
+from dcrec_spark.engine.cells import Array, Arrays
+from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
+from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.models.certainty.half_steps import OVERLAP, memory_frame, overlap
+from dcrec_spark.kernels.certainty import effective_size
+from dcrec_spark.kernels.exposure import SMALLEST
+from dcrec_spark.kernels.sensitivity import sensitivity_bounds
 from dcrec_spark.models.explain.inputs import exposure_states
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
-from dcrec_spark.models.fitting.exposure_term import LEAVE_ONE_OUT, sent
+from dcrec_spark.models.fitting.confounder import LEAVE_ONE_OUT, propensities, sent
+from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
-from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import layout_settings
-from dcrec_spark.models.fitting.values import exposure_values
+from dcrec_spark.models.fitting.propensity import exposure_values
 from dcrec_spark.spark.planning import few_partitions
 
+# Name of the array of places in the block: of each row, or of the row of each wanted pair.
+ROW = "row"
+OVERLAP = ("effective_ratings", "smallest_propensity", "mean_rating", "mean_low", "mean_high")
 _COLUMNS = {"ratings": ("ratings", "long"), **{name: (name, "double") for name in OVERLAP}}
 
 
 def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: Sequence[str]) -> list[DataFrame]:
-    """Return what :meth:`DeconfoundedMFModel.overlap` returns of each side, cached. The pairs are laid out once.
-
-    Raises
-    ------
-    DataError, ConfigError, ValueError : see there.
-    """
+    """Return what :meth:`DeconfoundedMFModel.overlap` returns of each side, cached. The pairs are laid out once."""
     if isinstance(odds, bool) or not isinstance(odds, int | float) or not 1.0 <= odds < float("inf"):
         raise ValueError(f"odds: found {odds!r}, expected a finite number >= 1, 1 for propensities that are right")
     for side in sides:
@@ -57,7 +61,6 @@ def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: S
 
 
 def _name_rows(overlaps: DataFrame, ids: DataFrame, kind: DataType, side: str) -> DataFrame:
-    """Rows with ratings by their ids, cached."""
     named = ids.select(F.col("idx").alias(f"{side}_idx"), F.col("id").cast(kind).alias(f"{side}_id"))
     table = named.join(overlaps.where("ratings > 0"), f"{side}_idx").drop(f"{side}_idx").persist()
     table.count()
@@ -75,7 +78,7 @@ def by_exposure(
 ) -> DataFrame:
     """Run a kernel on the blocks of users that meets the items' exposure factors: a table, with ``user_idx``.
 
-    columns : of the table, as :func:`dcrec_spark.models.certainty.half_steps.memory_frame` takes them.
+    columns : of the table, as :func:`memory_frame` takes them.
     is_user : else it is the blocks of items that meet the users' factors: a table with ``item_idx``.
     """
     users, items = exposure_states(fitted, exposure, layout, resources)
@@ -92,7 +95,6 @@ def by_exposure(
 
 
 def _lay_out(fitted: FittedOutcome, exposure: FittedExposure, ratings: DataFrame, resources: FitResources) -> Layout:
-    """Blocks of the ratings of known users and items, with their exposures."""
     (user, item), rating, count = fitted.id_columns, fitted.params.getOrDefault("ratingCol"), exposure.count_column
     require_columns(ratings, [user, item], [rating, *([count] if count else [])])
     require_ids_alike(ratings, (user, item), (fitted.users, fitted.items))
@@ -101,3 +103,42 @@ def _lay_out(fitted: FittedOutcome, exposure: FittedExposure, ratings: DataFrame
     values = {"rating": f"`{rating}`", **exposure_values(count)}
     settings = replace(layout_settings(fitted.params, fitted.row_width), precision="float64")
     return lay_out(ratings, user, item, values, settings, resources, frozen={"item": fitted.items.select("id", "idx")})
+
+
+def overlap(inputs: KernelInput, *, odds: float) -> Update:
+    """Compute what the ratings show of the rows of a block: of each how many ratings, and OVERLAP."""
+    rated = inputs.block.fitted
+    p, rating = propensities(inputs, rated, is_fitted=True), rated.value("rating").astype(np.float64)
+    row_ptr, floored = rated.row_ptr, np.maximum(p, SMALLEST)
+    table = np.full((len(row_ptr) - 1, len(OVERLAP)), np.nan)
+    table[:, 1] = smallest_of_rows(row_ptr, p)
+    for row in np.flatnonzero(np.diff(row_ptr)):
+        of_row = slice(row_ptr[row], row_ptr[row + 1])
+        bounds = sensitivity_bounds(rating[of_row], floored[of_row], odds)
+        table[row, [0, 2, 3, 4]] = effective_size(1.0 / floored[of_row]), *bounds
+    columns = dict(zip(OVERLAP, np.ascontiguousarray(table.T), strict=True))
+    memory = {ROW: np.arange(len(table)), "ratings": np.diff(row_ptr), **columns}
+    return Update(np.empty((len(table), 0)), {}, memory)
+
+
+def smallest_of_rows(row_ptr: Array, p: Array) -> Array:
+    """Return each row's smallest p, (n,). Infinite for a row without any."""
+    smallest = np.full(len(row_ptr) - 1, np.inf)
+    np.minimum.at(smallest, np.repeat(np.arange(len(smallest)), np.diff(row_ptr)), p)
+    return smallest
+
+
+def memory_frame(
+    layout: Layout, is_user: bool, state: State, row_idx: str, columns: Mapping[str, tuple[str, str]]
+) -> DataFrame:
+    """Return the memories of a side's blocks as a table: the rows' ``idx`` as ``row_idx``, and ``columns``."""
+    n_blocks = (layout.users if is_user else layout.items).n_blocks
+
+    def rows(block: int, memory: Arrays) -> pa.RecordBatch:
+        idx = np.asarray(memory[ROW], np.int64) * n_blocks + block
+        return pa.RecordBatch.from_pydict(
+            {row_idx: pa.array(idx), **{name: pa.array(memory[key]) for key, (name, _) in columns.items()}}
+        )
+
+    schema = ", ".join([f"{row_idx} long", *(f"{name} {kind}" for name, kind in columns.values())])
+    return layout.memory_table(is_user, state, rows, schema)

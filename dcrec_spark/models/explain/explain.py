@@ -15,12 +15,16 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.cells import Arrays
+from dcrec_spark.engine.blocks import Block
+from dcrec_spark.engine.cells import Array, Arrays
+from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.models.explain.half_step import AGREEMENT, Request, explaining
+from dcrec_spark.kernels.explain import Wanted
 from dcrec_spark.models.explain.inputs import (
+    AGREEMENT,
     PAIR,
+    Other,
     lay_out_pairs,
     pairs_of,
     ratings_of,
@@ -28,8 +32,9 @@ from dcrec_spark.models.explain.inputs import (
     with_exposure_term,
 )
 from dcrec_spark.models.explain.text import look_up
+from dcrec_spark.models.families.base import BlockExplanation, Explainer
+from dcrec_spark.models.fitting.facts import FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
-from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
@@ -46,9 +51,8 @@ def explain_pairs(
 
     complete : adds columns to the explanations.
 
-    Raises
-    ------
-    DataError : see there. ConfigError : the model's family can't be explained. ValueError : n is no number of reasons.
+    Raises DataError: see there. ConfigError: the model's family can't be explained. ValueError: n is no number of
+    reasons.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"n: found {n!r}, expected a whole number of reasons >= 1")
@@ -81,16 +85,13 @@ def _explained(fitted: FittedOutcome, layout: Layout, n: int, resources: FitReso
         item_memory = resources.add(layout.place(False, fitted.items, family))
         user_memory = resources.add(layout.place(True, fitted.users, family))
         source = resources.add(layout.items.half_step(steps.start_items(), previous=item_memory))
-        kernel = explaining(explainer, _request(fitted, layout, n))
+        other = Other.of(layout.items)
+        tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
+        kernel = partial(explain_block, explainer=explainer, reasons=n, other=other, tolerance=tolerance)
         state = resources.add(layout.users.remember(kernel, source, user_memory))
     explained = _frame(layout, state)
     _require_agreement(fitted, layout, state, explained)
     return explained
-
-
-def _request(fitted: FittedOutcome, layout: Layout, n: int) -> Request:
-    tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
-    return Request(n, layout.items.n_rows, layout.items.n_blocks, tolerance)
 
 
 def _frame(layout: Layout, state: State) -> DataFrame:
@@ -117,12 +118,7 @@ def _block_rows(block: int, memory: Arrays, *, n_blocks: int) -> pa.RecordBatch:
 
 
 def _require_agreement(fitted: FittedOutcome, layout: Layout, state: State, explained: DataFrame) -> None:
-    """Refuse to explain by other ratings than the user's: that would explain another preference.
-
-    Raises
-    ------
-    DataError : names a pair, what its ratings imply, what the model has.
-    """
+    """Refuse to explain by other ratings than the user's: that would explain another preference."""
     disagreeing = int(state.sums["disagreeing"])
     if disagreeing:
         example = _with_ids(fitted, layout, explained.where("not agrees").limit(1), ["implied", "fitted"]).collect()[0]
@@ -137,7 +133,6 @@ def _require_agreement(fitted: FittedOutcome, layout: Layout, state: State, expl
 def _with_ids(
     fitted: FittedOutcome, layout: Layout, explained: DataFrame, further: list[str] | None = None
 ) -> DataFrame:
-    """Return the explanations with ids in place of indices, and the scores that they add up to."""
     intercept = fitted.family.shared_numbers(fitted.shared).intercept
     user_id = F.col("id").cast(fitted.users.schema["id"].dataType).alias("user_id")
     item_ids = fitted.items.select(F.col("idx").alias("item_idx"), F.col("id").alias("item_id"))
@@ -150,11 +145,64 @@ def _with_ids(
         "confounder",
         F.lit(intercept).alias("intercept"),
         *PARTS[2:],
-        F.transform("reasons", _reason).alias("reasons"),
+        F.transform("reasons", plain_reason).alias("reasons"),
         "others",
         *(further or []),
     )
 
 
-def _reason(entry: Column) -> Column:
+def plain_reason(entry: Column) -> Column:
+    """Return the item, the rating and the contribution of a reason."""
     return F.struct(*[entry[name].alias(name) for name in ("item_id", "rating", "contribution")])
+
+
+def explain_block(inputs: KernelInput, *, explainer: Explainer, reasons: int, other: Other, tolerance: float) -> Update:
+    """Explain the wanted pairs of one block of users: the memory is what they are made of, see :func:`_memory_of`.
+
+    The blocks hold the wanted pairs as held-out ones, so that the factors of their items are in the inbox.
+    reasons : of each pair at most. tolerance : see AGREEMENT.
+    """
+    block, pairs = inputs.block, inputs.block.held_out
+    item = other.idx(inputs)
+    wanted = Wanted(pairs.row_ptr, pairs.col, reasons, item[block.fitted.col])
+    explanation = explainer(inputs, wanted)
+    row = np.repeat(np.arange(len(explanation.gamma)), np.diff(pairs.row_ptr))
+    memory = _memory_of(block, explanation, row, item)
+    # Whether the ratings imply the preference that the model has.
+    sizes = [np.linalg.norm(factors, axis=1) for factors in (explanation.preference, explanation.attribute)]
+    difference = np.abs(explanation.implied - explanation.fitted)
+    memory["agrees"] = np.asarray(difference <= tolerance * sizes[0][row] * sizes[1][pairs.col])
+    disagreeing = np.array(float((~memory["agrees"]).sum()))
+    return Update(np.empty((len(explanation.gamma), 0)), {"disagreeing": disagreeing}, memory)
+
+
+def _memory_of(block: Block, explanation: BlockExplanation, row: Array, item: Array) -> dict[str, Array]:
+    """Of each wanted pair its row, item (idx), the parts of its score, of each reason item (idx), rating, contribution.
+
+    row : (P,) of each pair. item : (m,) idx of the rows of the inbox.
+    """
+    parts, pairs, rated = explanation.parts, block.held_out, block.fitted
+    none = np.zeros(len(row))
+    composition = none if explanation.composition is None else explanation.composition
+    features = none if explanation.features is None else explanation.features
+    drawn = explanation.gamma[row] * pairs.value("a_hat") if pairs.has("a_hat") else none
+    user_bias = none if explanation.user_bias is None else explanation.user_bias[row]
+    item_bias = none if explanation.item_bias is None else explanation.item_bias[pairs.col]
+    return {
+        "row": row,
+        "item_idx": item[pairs.col],
+        "preference": parts.preference + user_bias + item_bias + features,
+        "user_bias": user_bias,
+        "item_bias": item_bias,
+        "confounder": drawn + composition,
+        "composition": composition,
+        "features": features,
+        "baseline": parts.baseline,
+        "others": parts.others,
+        "implied": explanation.implied,
+        "fitted": explanation.fitted,
+        "n_reasons": parts.n_reasons,
+        "reason_idx": item[rated.col[parts.reason_at]],
+        "rating": rated.value("rating")[parts.reason_at].astype(np.float64),
+        "contribution": parts.contribution,
+    }

@@ -1,34 +1,53 @@
 """Inputs of explanations and intervals: known pairs, and ratings in blocks, as a fit has them."""
 
 from dataclasses import replace
+from typing import NamedTuple, Self
 
+import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
-from dcrec_spark.engine.sides import State
+from dcrec_spark.engine.blocks import index_at
+from dcrec_spark.engine.cells import Array
+from dcrec_spark.engine.kernel_input import KernelInput
+from dcrec_spark.engine.sides import Side, State
 from dcrec_spark.errors import DataError
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.covariates import attach_composition, attach_known
+from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
-from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import layout_settings
-from dcrec_spark.models.fitting.values import exposure_values, require_ratings, weighted_ratings
+from dcrec_spark.models.fitting.propensity import exposure_values, require_ratings, weighted_ratings
 
 PAIR = ["user_id", "item_id"]
+# How far what the given ratings imply may be from what the model has, relative to |theta| |beta|: the precision of the
+# fit, not of the explanation.
+AGREEMENT = {"float64": 1e-4, "float32": 1e-2}
 WANTED, COUNT = "__wanted", "__count"
 
 
-def pairs_of(fitted: FittedOutcome, dataset: DataFrame) -> DataFrame:
-    """``user_id, item_id`` of a user's frame.
+class Other(NamedTuple):
+    """The other side: its rows and its blocks."""
 
-    Raises
-    ------
-    DataError : a column is missing. ConfigError : ids of another kind than the model's.
-    """
+    n_rows: int
+    n_blocks: int
+
+    @classmethod
+    def of(cls, side: Side) -> Self:
+        """Take it from a side."""
+        return cls(side.n_rows, side.n_blocks)
+
+    def idx(self, inputs: KernelInput) -> Array:
+        """Return the ``idx`` of the rows of an inbox, (m,)."""
+        return np.asarray(index_at(self.n_rows, self.n_blocks, inputs.block.need_at))
+
+
+def pairs_of(fitted: FittedOutcome, dataset: DataFrame) -> DataFrame:
+    """``user_id, item_id`` of a user's frame."""
     user, item = fitted.id_columns
     require_columns(dataset, [user, item], [])
     require_ids_alike(dataset, (user, item), (fitted.users, fitted.items))
@@ -44,14 +63,7 @@ def ratings_of(fitted: FittedOutcome, wanted: DataFrame, ratings: DataFrame) -> 
 
 
 def require_known(fitted: FittedOutcome, wanted: DataFrame, rated: DataFrame, verb: str = "explain") -> None:
-    """Refuse pairs of users or items that the model does not know, and users without ratings to explain by.
-
-    verb : what is to be done with the pairs.
-
-    Raises
-    ------
-    DataError : says which is missing, how many pairs, and names one.
-    """
+    """Refuse pairs of users or items that the model does not know, and users without ratings to explain by."""
     known = {
         "the user, {!r}, is not in the model": ("user_id", fitted.users.select(F.col("id").alias("user_id"))),
         "the item, {!r}, is not in the model": ("item_id", fitted.items.select(F.col("id").alias("item_id"))),
@@ -102,7 +114,12 @@ def lay_out_pairs(
         *map(quoted, columns),
         F.lit(False).alias(WANTED),
     )
-    _require_distinct(rated)
+    several = rated.groupBy(*PAIR).count().where("count > 1 and item_id is not null").first()
+    if several:
+        raise DataError(
+            f"user {several['user_id']!r} has {several['count']} ratings of item {several['item_id']!r}: every (user, "
+            "item) pair may occur once; give the ratings as they were in the fit"
+        )
     requested = wanted.select(*PAIR, *[F.lit(1.0).alias(c) for c in columns], F.lit(True).alias(WANTED))
     settings = replace(layout_settings(fitted.params, fitted.row_width), precision="float64")
     given = {"item": fitted.items.select("id", "idx")}
@@ -110,15 +127,6 @@ def lay_out_pairs(
         given["user"] = fitted.users.select("id", "idx")
     pairs = rated.unionByName(requested)
     return lay_out(pairs, "user_id", "item_id", values, settings, resources, WANTED, given, distinct=False)
-
-
-def _require_distinct(rated: DataFrame) -> None:
-    several = rated.groupBy(*PAIR).count().where("count > 1 and item_id is not null").first()
-    if several:
-        raise DataError(
-            f"user {several['user_id']!r} has {several['count']} ratings of item {several['item_id']!r}: every (user, "
-            "item) pair may occur once; give the ratings as they were in the fit"
-        )
 
 
 def with_exposure_term(fitted: FittedOutcome, layout: Layout, resources: FitResources) -> Layout:

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.cells import Array, pack, unpack
-from dcrec_spark.kernels.predictive import Factors, HeldOut, Pairs, check_users, squared_deviations
+from dcrec_spark.kernels.predictive import CountedPairs, Factors, HeldOut, check_users, squared_deviations
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers
@@ -54,7 +54,9 @@ def check_on_cluster(
     require_workers(pairs.sparkSession)
     n_chunks = max(1, min(cores(pairs.sparkSession), rows // FEWEST_PAIRS), -(-rows // CHUNK_PAIRS))
     id_type = users.schema["id"].dataType.simpleString()
-    cells = _user_cells(pairs, users, n_chunks, id_type).crossJoin(_item_cell(items).hint("shuffle_replicate_nl"))
+    columns = items.select("idx", _key("id"), "shape", "rate")
+    item_cell = columns.groupBy().applyInArrow(_pack_items, "item_cell binary")
+    cells = _user_cells(pairs, users, n_chunks, id_type).crossJoin(item_cell.hint("shuffle_replicate_nl"))
 
     def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -111,7 +113,6 @@ def _key(column: str) -> Column:
 
 
 def _user_cells(pairs: DataFrame, users: DataFrame, n_chunks: int, id_type: str) -> DataFrame:
-    """``chunk, ids, user_cell``: some users with all their pairs."""
 
     def chunk_of(column: str) -> Column:
         return F.pmod(_key(column), F.lit(n_chunks)).cast("int").alias("chunk")
@@ -141,13 +142,8 @@ def _user_cell(factors: pa.Table, pairs: pa.Table) -> pa.Table:
     )
 
 
-def _item_cell(items: DataFrame) -> DataFrame:
-    """``item_cell``: one row with the factors of all items, in the order of their places."""
-    columns = items.select("idx", _key("id"), "shape", "rate")
-    return columns.groupBy().applyInArrow(_pack_items, "item_cell binary")
-
-
 def _pack_items(table: pa.Table) -> pa.Table:
+    """``item_cell``: one row with the factors of all items, in the order of their places."""
     return pa.table({"item_cell": pa.array([pack(_factor_arrays(table.sort_by("idx")))], pa.binary())})
 
 
@@ -181,9 +177,9 @@ def _check_chunk(
     yield _rows(pa.nulls(1, ids.type), {name: [value] for name, value in sums.items()})
 
 
-def _pairs(cell: dict[str, Array], times: Array) -> Pairs:
+def _pairs(cell: dict[str, Array], times: Array) -> CountedPairs:
     some = times > 0
-    return Pairs(cell["row"][some].astype(np.int64), cell["item_idx"][some], times[some])
+    return CountedPairs(cell["row"][some].astype(np.int64), cell["item_idx"][some], times[some])
 
 
 def _factors(cell: dict[str, Array]) -> Factors:
@@ -191,7 +187,6 @@ def _factors(cell: dict[str, Array]) -> Factors:
 
 
 def _rows(ids: pa.Array, known: dict[str, Any]) -> pa.RecordBatch:
-    """Rows with the columns that are known, the others null."""
     types = {**_OF_USERS, **_OF_CHUNKS}
     columns = {
         name: pa.array(known[name], kind) if name in known else pa.nulls(len(ids), kind) for name, kind in types.items()

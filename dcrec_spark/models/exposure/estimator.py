@@ -12,7 +12,7 @@ from dcrec_spark.engine.sides import State
 from dcrec_spark.models.exposure.held_out import held_out_likelihood, hold_out_exposures
 from dcrec_spark.models.exposure.model import ExposureParams, PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
-from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
+from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.fitting.checks import require_columns, require_same_ids
 from dcrec_spark.models.fitting.facts import FitFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
@@ -20,9 +20,8 @@ from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.progress import listening, log_iteration
-from dcrec_spark.models.fitting.resumption import FitCheckpoints
-from dcrec_spark.models.fitting.stages import fit_factors, warm_start
-from dcrec_spark.models.fitting.values import exposure_values
+from dcrec_spark.models.fitting.propensity import exposure_values
+from dcrec_spark.models.fitting.stages import FitCheckpoints, fit_factors, warm_start
 from dcrec_spark.models.params import SetsParams, initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
 from dcrec_spark.spark.lineage import cache_while_used, require_checkpoint_directory

@@ -10,12 +10,10 @@ or not, so that its zero says nothing about what was held out.
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.models.fitting.checks import require_columns
 from dcrec_spark.models.fitting.factors import matrix_of
 
@@ -88,13 +86,9 @@ def held_out_likelihood(model: Any, exposures: DataFrame, share: float) -> float
     count = F.col(HELD_OUT)
     likely = F.sum(count * F.log(thinned * F.col(rate)))
     found = pairs.agg(likely.alias("likely"), F.sum(count).alias("count")).collect()[0]
-    users, items = (_sum_of_means(side) for side in (model.userFactors, model.itemFactors))
+    tables = [side.select("shape", "rate").toArrow() for side in (model.userFactors, model.itemFactors)]
+    users, items = ((matrix_of(t["shape"]) / matrix_of(t["rate"])).sum(axis=0) for t in tables)
     return float((found["likely"] - thinned * float(users @ items)) / found["count"])
-
-
-def _sum_of_means(factors: DataFrame) -> Floats:
-    table = factors.select("shape", "rate").toArrow()
-    return np.asarray((matrix_of(table["shape"]) / matrix_of(table["rate"])).sum(axis=0))
 
 
 def _held_out(user: str, item: str, count: str | None, share: float, seed: int) -> Column:

@@ -168,7 +168,9 @@ def check_exposures(
         scratch.enter_context(few_partitions(exposures.sparkSession, PAIR_BYTES * rows))
         item_ids = index_ids(items, "id")
         scratch.callback(item_ids.unpersist)
-        indexed = _with_items(pairs, item_ids).persist()
+        # The places of items, null where one is not in the model.
+        at = item_ids.select(F.col("id").alias("item_id"), F.col("idx").alias("item_idx"))
+        indexed = pairs.join(at, "item_id", "left").persist()
         scratch.callback(indexed.unpersist)
         _require_trained(indexed, users, settings)
         how = HeldOut(share, settings.count is not None)
@@ -232,11 +234,6 @@ def _require_usable(pairs: DataFrame, settings: CheckSettings) -> tuple[int, flo
     return int(counts["rows"]), float(counts["lowest"])
 
 
-def _with_items(pairs: DataFrame, item_ids: DataFrame) -> DataFrame:
-    """Return the pairs with their items' places, null where the item is not in the model."""
-    return pairs.join(item_ids.select(F.col("id").alias("item_id"), F.col("idx").alias("item_idx")), "item_id", "left")
-
-
 def _require_trained(indexed: DataFrame, users: DataFrame, settings: CheckSettings) -> None:
     """Refuse exposures whose training part is not what the model was fitted to.
 
@@ -261,7 +258,6 @@ def _require_trained(indexed: DataFrame, users: DataFrame, settings: CheckSettin
 
 
 def _refuse(rows: DataFrame, reasons: dict[str, Column], column: str) -> None:
-    """Raise the first reason that holds for some rows, with their number and the smallest of their ids."""
     wrong = [F.when(holds, F.col(column)) for holds in reasons.values()]
     counts = rows.agg(*[F.count_distinct(ids) for ids in wrong], *[F.min(ids) for ids in wrong]).collect()[0]
     for reason, count, example in zip(reasons, counts[: len(wrong)], counts[len(wrong) :], strict=True):

@@ -24,7 +24,8 @@ from pyspark.ml.param import Params
 from dcrec_spark.engine.acceleration import REACHED
 from dcrec_spark.engine.ascent import Steps
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.kernel_input import Kernel, KernelInput
+from dcrec_spark.engine.kernel_input import KernelInput
+from dcrec_spark.engine.sides import Side
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.explain import Explained, Wanted
 from dcrec_spark.kernels.gamma import Floats
@@ -66,35 +67,33 @@ class TableColumn(NamedTuple):
     same_for_all: bool = False
 
 
-class Observed(Protocol):
-    """What the steps of a model have to know of the pairs that they work on."""
+class Observed:
+    """What the steps of a model have to know of the pairs that they work on.
 
-    @property
-    def nonzeros(self) -> int:
-        """Pairs of the fit."""
+    users, items : the blocks. nonzeros : pairs of the fit. means : of each value over these. held_out : whether the
+    blocks have held-out pairs, by which the fit is judged.
+    """
 
-    @property
-    def means(self) -> Mapping[str, float]:
-        """Mean of each value over the pairs of the fit."""
-
-    @property
-    def held_out(self) -> bool:
-        """Whether the blocks hold further pairs, by which the fit is judged."""
+    users: Side
+    items: Side
+    nonzeros: int
+    means: Mapping[str, float]
+    held_out: bool
 
     @property
     def n_users(self) -> int:
         """Rows of the users' side, U."""
+        return self.users.n_rows
+
+    @property
+    def n_items(self) -> int:
+        """Rows of the items' side, I."""
+        return self.items.n_rows
 
     @property
     def n_pairs(self) -> float:
         """All pairs, U x I."""
-
-
-class FamilySteps(Steps, Protocol):
-    """The steps of a fit that also serve folding in, of users and of items."""
-
-    def converge(self, shared: Any, is_user: bool = True) -> Kernel:
-        """One side as the other determines it, wherever it was before."""
+        return float(self.n_users) * self.n_items
 
 
 class BlockExplanation(NamedTuple):
@@ -148,6 +147,7 @@ class Family(ABC):
     stage : "exposure" or "outcome". Names the fit in logs, errors and facts.
     value : the array of a block that the factors explain.
     objective : what a fit optimises.
+    splits : whether its steps are :class:`dcrec_spark.engine.heavy_items.Splitting`, so that items may be heavy.
     reads : names of further Params that the family takes its settings from.
     settings : their values and those of the Params that every family reads, plain numbers and strings.
     """
@@ -182,13 +182,11 @@ class Family(ABC):
         return 2 * self.rank
 
     @abstractmethod
-    def steps(self, observed: Observed, precision: str | None = None) -> FamilySteps:
+    def steps(self, observed: Observed, precision: str | None = None) -> Steps:
         """Return the kernels of both sides, for these pairs.
 
         The states' sums have to hold "gram", (K, K), the Gram matrix of the factors, in float64.
 
-        Parameters
-        ----------
         precision : "float64" or "float32". None: as set.
         """
 
@@ -223,16 +221,6 @@ class SharedNumbers(NamedTuple):
     gamma: float
 
 
-class Tabled(Protocol):
-    """What the tables of fitted rows hold, and how they are made: a part of a :class:`Family`."""
-
-    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
-        """Return the columns of a side's table after ``idx`` and ``id``."""
-
-    def table_of(self, memory: Arrays, is_user: bool, shared: Any) -> Mapping[str, Array]:
-        """Return what a block remembers (else its rows) as the columns of its rows."""
-
-
 class Remembered(Protocol):
     """What the tables of fitted rows hold, and what their blocks remember of it: half of a :class:`Family`."""
 
@@ -263,6 +251,10 @@ class OnItsWay:
         """Return what the family's block remembers, and what momentum starts from."""
         memory, reached = self.family.memory_of(columns, is_user), columns[REACHED]
         return {**memory, REACHED: reached} if reached.shape[1] else memory
+
+
+# What the tables of fitted rows are made by.
+Tabled = Family | OnItsWay
 
 
 class OutcomeFamily(Family):
@@ -349,12 +341,7 @@ class OutcomeFamily(Family):
         return max(exposure.row_width, 3 * exposure.rank if self.exposure_term.leave_one_out else 0)
 
     def require_consistent(self) -> None:
-        """Refuse settings that contradict each other, beyond what the table of settings says of them.
-
-        Raises
-        ------
-        ConfigError : names the settings.
-        """
+        """Refuse settings that contradict each other, beyond what the table of settings says of them."""
 
     @classmethod
     @abstractmethod
@@ -394,12 +381,7 @@ def filled(n: int, value: float) -> Floats:
 
 
 def require_same_kind(family: OutcomeFamily, warm: Params) -> None:
-    """Refuse to start from a model whose factors mean something else.
-
-    Raises
-    ------
-    ConfigError : names the settings that differ.
-    """
+    """Refuse to start from a model whose factors mean something else."""
     here, there = family.settings, type(family).of(warm).settings
     differing = [name for name in family.warm_start_settings if here[name] != there[name]]
     if differing:

@@ -7,6 +7,7 @@ has a weight: w_ui where it was observed (1, or an inverse propensity), w0 elsew
 w0 sum_all E + sum_obs (w - w0) E, which takes the means of the other side at the nonzeros, unless all weights are 1.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
@@ -19,7 +20,6 @@ from dcrec_spark.engine.acceleration import PLAIN_STEP, REACHED, Stride
 from dcrec_spark.engine.blocks import Block, Pairs
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import KernelInput, Update
-from dcrec_spark.engine.rows import RowLayout
 from dcrec_spark.kernels.csr import CountBlock, inner_products, row_products, row_sums
 from dcrec_spark.kernels.gamma import Floats, divergence, geometric_mean, moments, noise, over_relax
 from dcrec_spark.kernels.poisson import converge_shape, drawn_counts, log_rates, rates, update_shape
@@ -64,13 +64,47 @@ class SharedGammas(NamedTuple):
     gamma: Gamma | None = None
 
 
-class Part(StrEnum):
+class RowPart(StrEnum):
     """What the columns of a row are: of the K factors, or of the one gamma of a user."""
 
     GEOMETRIC_MEAN = "geometric_mean"
     GAMMA_GEOMETRIC_MEAN = "gamma_geometric_mean"
     MEAN = "mean"
     GAMMA_MEAN = "gamma_mean"
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """The parts of a row: name -> how many columns, in their order.
+
+    Of a user of rank 2 with a confounder weight, and means where held-out pairs are predicted::
+
+        column    0     1     2           3     4     5
+                  g_u0  g_u1  g_gamma_u   E_u0  E_u1  E_gamma_u
+    """
+
+    widths: Mapping[str, int]
+
+    def join(self, parts: Mapping[str, Array]) -> Array:
+        """Lay parts (n, width) side by side. KeyError for one that is missing.
+
+        >>> RowLayout({"factors": 2, "gamma": 1}).join({"gamma": np.array([[9.0]]), "factors": np.array([[1.0, 2.0]])})
+        array([[1., 2., 9.]])
+        """
+        return np.hstack([parts[name] for name in self.widths])
+
+    def part(self, rows: Array, name: str) -> Array:
+        """Return a view of the columns of one part, (n, width). KeyError where rows have no such part.
+
+        >>> RowLayout({"factors": 2, "gamma": 1}).part(np.array([[1.0, 2.0, 9.0]]), "gamma")
+        array([[9.]])
+        """
+        start = 0
+        for other, width in self.widths.items():
+            if other == name:
+                return rows[:, start : start + width]
+            start += width
+        raise KeyError(name)
 
 
 @dataclass(frozen=True)
@@ -116,13 +150,13 @@ class GammaPoisson:
     def row_layout(self, is_user: bool) -> RowLayout:
         """Lay out what the rows of a side send: geometric means, and means where single pairs are predicted."""
         with_gamma = is_user and self.gamma_per_user
-        widths: dict[str, int] = {Part.GEOMETRIC_MEAN: self.rank}
+        widths: dict[str, int] = {RowPart.GEOMETRIC_MEAN: self.rank}
         if with_gamma:
-            widths[Part.GAMMA_GEOMETRIC_MEAN] = 1
+            widths[RowPart.GAMMA_GEOMETRIC_MEAN] = 1
         if self.validates or self.reweighs:
-            widths[Part.MEAN] = self.rank
+            widths[RowPart.MEAN] = self.rank
             if with_gamma:
-                widths[Part.GAMMA_MEAN] = 1
+                widths[RowPart.GAMMA_MEAN] = 1
         return RowLayout(widths)
 
 
@@ -135,7 +169,10 @@ def start(inputs: KernelInput, *, model: GammaPoisson, is_user: bool) -> Update:
     seed = model.seed if is_user else model.seed + 1
     shape = (prior.shape * (1.0 + noise(seed, inputs.block.row_key, model.rank))).astype(model.precision)
     rate = np.full(model.rank, prior.rate, model.precision)
-    gamma = _gamma_start(len(shape), model) if is_user and model.gamma_per_user else None
+    gamma = None
+    if is_user and model.gamma_per_user:
+        weight, size = required(model.confounder), (len(shape), 1)
+        gamma = np.full(size, weight.shape, model.precision), np.full(size, weight.rate, model.precision)
     if len(inputs.memory.get("shape", ())):
         known = np.isfinite(inputs.memory["shape"]).all(axis=1)
         shape[known] = inputs.memory["shape"][known]
@@ -145,11 +182,6 @@ def start(inputs: KernelInput, *, model: GammaPoisson, is_user: bool) -> Update:
             gamma[0][known], gamma[1][known] = inputs.memory["gamma_shape"][known], inputs.memory["gamma_rate"][known]
     begun = _posterior(inputs.block, model, is_user, shape, rate, gamma)
     return _remember(begun, inputs.memory[REACHED].astype(model.precision)) if REACHED in inputs.memory else begun
-
-
-def _gamma_start(n: int, model: GammaPoisson) -> tuple[Floats, Floats]:
-    prior = required(model.confounder)
-    return np.full((n, 1), prior.shape, model.precision), np.full((n, 1), prior.rate, model.precision)
 
 
 def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
@@ -167,17 +199,18 @@ def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is
     if inputs.parts:  # of rows without a pair here
         updated[inputs.block[heavy_items.ROW]] += mean[inputs.block[heavy_items.ROW]] * inputs.parts["drawn"]
     length, momentum = model.stride
-    reached = over_relax(before, updated, prior, length)
-    shape = over_relax(inputs.memory.get(REACHED, before), reached, prior, 1.0 + momentum)
+    longer = over_relax(before, updated, prior, length)
+    shape = over_relax(inputs.memory.get(REACHED, before), longer, prior, 1.0 + momentum)
     result = _move(inputs, model, is_user, shape)
     if momentum:
-        result = _remember(result, reached)
+        result = _remember(result, longer)
     if is_user:
         return result
     changes = [np.abs(result.memory[name] / inputs.memory[name] - 1.0) for name in ("shape", "rate")]
     movement = np.array(sum(float((change.astype(np.float64) ** NORM).sum()) for change in changes))
-    result = result._replace(sums={**result.sums, "movement": movement})
-    return _add_scores(inputs, model, shared, block, result, cols)
+    reached = rates(block, model.row_layout(is_user=False).part(result.rows, RowPart.GEOMETRIC_MEAN), cols)
+    sums = _sums_of_pairs(inputs, model, shared, block, reached, result.memory, is_user=False)
+    return result._replace(sums={**result.sums, "movement": movement, **sums})
 
 
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
@@ -185,13 +218,13 @@ def heavy_parts(inputs: KernelInput, update: Update, *, model: GammaPoisson, sha
 
     drawn : of the counts, see :func:`dcrec_spark.kernels.poisson.drawn_counts`. excess : w - w0 times the users' means.
     """
-    of_items = model.row_layout(is_user=False).part(inputs.inbox[inputs.block[heavy_items.AT]], Part.GEOMETRIC_MEAN)
+    of_items = model.row_layout(is_user=False).part(inputs.inbox[inputs.block[heavy_items.AT]], RowPart.GEOMETRIC_MEAN)
     met = KernelInput(heavy_items.transpose(inputs.block), {}, update.rows, {})
     counts, cols = count_block(met, model, shared, is_user=False), _cols(met, model, is_user=False)
     parts: dict[str, Floats] = {"drawn": drawn_counts(counts, of_items / model.scale, cols).astype(np.float64)}
     excess = _excess(met.block, model)
     if excess is not None:
-        means = model.row_layout(is_user=True).part(update.rows, Part.MEAN)
+        means = model.row_layout(is_user=True).part(update.rows, RowPart.MEAN)
         parts["excess"] = row_products(counts.row_ptr, counts.col, excess, means)
     return parts
 
@@ -232,7 +265,6 @@ def converge_and_score(inputs: KernelInput, *, model: GammaPoisson, shared: Shar
 
 
 def _converge(inputs: KernelInput, block: CountBlock, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats]:
-    """Return converged shapes and their rates, of the factors and of gamma."""
     prior = prior_shapes(model, is_user)
     totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
     equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
@@ -244,12 +276,10 @@ def _converge(inputs: KernelInput, block: CountBlock, model: GammaPoisson, is_us
 
 
 def _cols(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> Floats:
-    """Return the geometric means of the other side's factors, without its confounder weights."""
-    return _of_sources(inputs, model, is_user, Part.GEOMETRIC_MEAN)
+    return _of_sources(inputs, model, is_user, RowPart.GEOMETRIC_MEAN)
 
 
-def _of_sources(inputs: KernelInput, model: GammaPoisson, is_user: bool, part: Part) -> Floats:
-    """Return a part of the other side's rows, one after the other, copied once for all runs of a block."""
+def _of_sources(inputs: KernelInput, model: GammaPoisson, is_user: bool, part: RowPart) -> Floats:
     return inputs.once(part.name, lambda: np.ascontiguousarray(model.row_layout(not is_user).part(inputs.inbox, part)))
 
 
@@ -267,19 +297,20 @@ def count_block(inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, 
         if model.gamma_per_user and is_user:
             of_rows = a_hat
         else:
-            gamma = _gamma_of(inputs, pairs.col, model, shared, Part.GAMMA_GEOMETRIC_MEAN)
+            gamma = _gamma_of(inputs, pairs.col, model, shared, RowPart.GAMMA_GEOMETRIC_MEAN)
             part = (gamma * a_hat).astype(model.precision)
             offset = offset + part if len(offset) else part
     return CountBlock(pairs.row_ptr, pairs.col, count, of_rows, offset)
 
 
-def _gamma_of(inputs: KernelInput, col: Array, model: GammaPoisson, shared: SharedGammas, part: Part) -> Floats | float:
-    """Return the gamma of each pair's user, who is in the inbox, or the one of all users."""
+def _gamma_of(
+    inputs: KernelInput, col: Array, model: GammaPoisson, shared: SharedGammas, part: RowPart
+) -> Floats | float:
     if model.gamma_per_user:
         of_users: Floats = _of_sources(inputs, model, is_user=False, part=part)[:, 0]
         return of_users[col]
     gamma = required(shared.gamma)
-    return gamma.mean if part is Part.GAMMA_MEAN else gamma.geometric_mean
+    return gamma.mean if part is RowPart.GAMMA_MEAN else gamma.geometric_mean
 
 
 def prior_shapes(model: GammaPoisson, is_user: bool) -> Floats:
@@ -301,7 +332,7 @@ def _rates(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> tuple[Flo
     rate = prior.rate + model.unobserved * inputs.source_sums["mean"] / scale
     excess, pairs = _excess(inputs.block, model), inputs.block.fitted
     if excess is not None:
-        means = _of_sources(inputs, model, is_user, Part.MEAN)
+        means = _of_sources(inputs, model, is_user, RowPart.MEAN)
         rate = rate + row_products(pairs.row_ptr, pairs.col, excess, means) / scale
         if inputs.parts:
             rate[inputs.block[heavy_items.ROW]] += inputs.parts["excess"]
@@ -348,31 +379,22 @@ def _posterior(
         "gram": (mean.T @ mean).astype(np.float64),
         "divergence": np.array(far),
     }
-    parts: dict[str, Floats] = {Part.GEOMETRIC_MEAN: geometric, Part.MEAN: mean}
+    parts: dict[str, Floats] = {RowPart.GEOMETRIC_MEAN: geometric, RowPart.MEAN: mean}
     memory = {"shape": shape, "rate": rate}
     if gamma is not None:
         weight = required(model.confounder)
         memory |= {"gamma_shape": gamma[0], "gamma_rate": gamma[1]}
         sums["divergence"] += divergence(*gamma, weight.shape, weight.rate)
-        parts |= {Part.GAMMA_GEOMETRIC_MEAN: geometric_mean(*gamma), Part.GAMMA_MEAN: gamma[0] / gamma[1]}
+        parts |= {RowPart.GAMMA_GEOMETRIC_MEAN: geometric_mean(*gamma), RowPart.GAMMA_MEAN: gamma[0] / gamma[1]}
     if model.confounder is not None:
         exposure = block["exposure"].astype(np.float64)
         if is_user:
-            sums["confounder_total"] = (exposure * parts[Part.GAMMA_MEAN] if gamma is not None else exposure).sum(
+            sums["confounder_total"] = (exposure * parts[RowPart.GAMMA_MEAN] if gamma is not None else exposure).sum(
                 axis=0
             )
         else:
             sums["exposure_total"] = exposure.sum(axis=0)
     return Update(model.row_layout(is_user).join(parts), sums, memory)
-
-
-def _add_scores(
-    inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, block: CountBlock, result: Update, cols: Floats
-) -> Update:
-    """Add the item step's sums over its nonzeros."""
-    rate = rates(block, model.row_layout(is_user=False).part(result.rows, Part.GEOMETRIC_MEAN), cols)
-    sums = _sums_of_pairs(inputs, model, shared, block, rate, result.memory, is_user=False)
-    return result._replace(sums={**result.sums, **sums})
 
 
 def _sums_of_pairs(
@@ -401,49 +423,30 @@ def _sums_of_pairs(
             sums["confounder_shares"] = np.array(shares @ pairs.value("a_hat"))
     excess = _excess(inputs.block, model)
     if excess is not None:
-        sums |= _excess_sums(inputs, model, shared, memory, excess, is_user)
-    if model.validates:
-        sums |= _held_out_sums(inputs, model, shared, memory, is_user)
+        sums["excess"] = np.array(excess.sum())
+        sums["rate_excess"] = np.array(excess @ _mean_rates(inputs, pairs, model, shared, memory, is_user))
+        if model.confounder is not None:
+            sums["confounder_excess"] = np.array(excess @ pairs.value("a_hat"))
+    if model.validates:  # rate - y log rate of the held-out pairs, by the posterior means of both sides
+        pairs = inputs.block.held_out
+        count, mean = pairs.value(model.count), _mean_rates(inputs, pairs, model, shared, memory, is_user)
+        sums["held_out"] = np.array((mean - count.astype(np.float64) * np.log(mean)).sum())
+        sums["held_out_pairs"] = np.array(float(len(pairs.col)))
     return sums
-
-
-def _excess_sums(
-    inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, memory: Arrays, excess: Floats, is_user: bool
-) -> dict[str, Floats]:
-    """Add up w - w0 of the observed pairs, alone, times a_hat and times the mean rate."""
-    pairs = inputs.block.fitted
-    sums = {
-        "excess": np.array(excess.sum()),
-        "rate_excess": np.array(excess @ _mean_rates(inputs, pairs, model, shared, memory, is_user)),
-    }
-    if model.confounder is not None:
-        sums["confounder_excess"] = np.array(excess @ pairs.value("a_hat"))
-    return sums
-
-
-def _held_out_sums(
-    inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
-) -> dict[str, Floats]:
-    """Add up rate - y log rate over the held-out pairs of a block, by the posterior means of both sides."""
-    pairs = inputs.block.held_out
-    count = pairs.value(model.count).astype(np.float64)
-    rate = _mean_rates(inputs, pairs, model, shared, memory, is_user)
-    loss = (rate - count * np.log(rate)).sum()
-    return {"held_out": np.array(loss), "held_out_pairs": np.array(float(len(pairs.col)))}
 
 
 def _mean_rates(
     inputs: KernelInput, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
 ) -> Floats:
     """Return the mean rate of each pair of a block whose rows have just moved to ``memory``. (nnz,), float64."""
-    others = _of_sources(inputs, model, is_user, Part.MEAN)
+    others = _of_sources(inputs, model, is_user, RowPart.MEAN)
     rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], others).astype(np.float64)
     if model.confounder is not None:
         if is_user and model.gamma_per_user:
             own = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
             gamma: Floats | float = np.repeat(own, np.diff(pairs.row_ptr))
         else:
-            gamma = _gamma_of(inputs, pairs.col, model, shared, Part.GAMMA_MEAN)
+            gamma = _gamma_of(inputs, pairs.col, model, shared, RowPart.GAMMA_MEAN)
         rate += gamma * pairs.value("a_hat")
     if shared.intercept is not None:
         rate += shared.intercept.mean

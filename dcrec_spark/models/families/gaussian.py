@@ -3,7 +3,6 @@
 Steps go beyond each row's solution as long as J falls, so blocks remember the rows where they begin.
 """
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -55,10 +54,13 @@ class LeastSquares(OutcomeFamily):
     Attributes
     ----------
     everywhere : whether theta . beta is part of the mean of unobserved pairs too.
+    default_unobserved_weight : the weight w0 of unobserved pairs where none is given.
     """
 
     objective = Objective("J", rises=False)
     everywhere: ClassVar[bool]
+    default_unobserved_weight: ClassVar[float]
+    splits = True
     reads = (
         *("alpha", "unobservedWeight", "regParam", "biasReg", "confounderReg", "regByCount"),
         *("fitIntercept", "fitBiases", "confounder", "confounderLink", "leaveOneOut", "solver"),
@@ -75,14 +77,9 @@ class LeastSquares(OutcomeFamily):
         return family
 
     @property
-    @abstractmethod
     def alpha(self) -> float:
-        """How much an observed rating weighs beyond 1, for each of its units."""
-
-    @property
-    @abstractmethod
-    def default_unobserved_weight(self) -> float:
-        """The weight w0 of unobserved pairs where none is given."""
+        """How much an observed rating weighs beyond 1, for each of its units, in a model of all pairs."""
+        return float(self.settings["alpha"]) if self.everywhere else 0.0
 
     def steps(self, observed: Observed, precision: str | None = None) -> "GaussianSteps":
         """Alternating least squares. A fit begins at :meth:`first_intercept`."""
@@ -121,11 +118,6 @@ class LeastSquares(OutcomeFamily):
     def has_composition(self) -> bool:
         """Whether the composition of each row's exposure is among its covariates."""
         return self.has_confounder and self.settings["confounder"] == "factors"
-
-    @property
-    def splits(self) -> bool:
-        """Items may be heavy."""
-        return True
 
     @property
     def row_width(self) -> int:
@@ -216,32 +208,17 @@ class Weighted(LeastSquares):
     """Weighted matrix factorization (Hu, Koren, Volinsky 2008): all pairs, an observed one weighs 1 + alpha y."""
 
     everywhere = unrated_are_zeros = True
-
-    @property
-    def alpha(self) -> float:
-        """As set."""
-        return float(self.settings["alpha"])
-
-    @property
-    def default_unobserved_weight(self) -> float:
-        """Unobserved pairs are zeros of weight 1."""
-        return 1.0
+    default_unobserved_weight = 1.0
 
 
 class Probabilistic(LeastSquares):
-    """Probabilistic matrix factorization (Mnih, Salakhutdinov 2008): theta and beta on the observed pairs alone."""
+    """Probabilistic matrix factorization (Mnih, Salakhutdinov 2008): theta and beta on the observed pairs alone.
+
+    The paper fits gamma to all pairs, with a weight of 1. Here unobserved pairs have none unless it is set.
+    """
 
     everywhere = unrated_are_zeros = False
-
-    @property
-    def alpha(self) -> float:
-        """Observed pairs weigh 1."""
-        return 0.0
-
-    @property
-    def default_unobserved_weight(self) -> float:
-        """Unobserved pairs have no weight. The paper fits gamma to all pairs, with a weight of 1."""
-        return 0.0
+    default_unobserved_weight = 0.0
 
 
 @dataclass(frozen=True)
@@ -437,7 +414,6 @@ def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
 def _solve_heavy(
     inputs: KernelInput, ratings: RatingBlock, system: System, model: GaussianSteps, before: Floats | None
 ) -> Floats:
-    """Return the heavy items of a block after a step, by what the users' blocks have added up over their pairs."""
     none = ratings.empty_row()
     solved = [
         model.solve(none, system.of_row(row, half, right), None if before is None else before[row : row + 1])

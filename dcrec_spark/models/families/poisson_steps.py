@@ -141,8 +141,6 @@ def at_prior(prior: GammaPrior, users: Arrays, n_users: int, total: float) -> Ar
 
     The shapes of converged users are then hardly larger than the prior's.
 
-    Parameters
-    ----------
     prior : of the users. users : their sums. total : of the counts.
     """
     shape = n_users * prior.shape

@@ -5,7 +5,7 @@ from pyspark.ml.param import Params
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.families.base import OutcomeFamily
 from dcrec_spark.models.families.gaussian import Probabilistic, Weighted
-from dcrec_spark.models.families.poisson_outcome import PoissonOutcome
+from dcrec_spark.models.families.poisson import PoissonOutcome
 from dcrec_spark.settings.tables import OUTCOMES
 
 FAMILIES: dict[str, type[OutcomeFamily]] = {}
@@ -14,13 +14,9 @@ FAMILIES: dict[str, type[OutcomeFamily]] = {}
 def register(outcome: str, family: type[OutcomeFamily], doc: str = "") -> None:
     """Let ``outcome`` name a family. From then on the Param ``outcome`` takes the name.
 
-    Parameters
-    ----------
     doc : meaning of the name, in half a sentence. The table of settings has that of the built-in ones.
 
-    Raises
-    ------
-    ValueError : the name belongs to another family already.
+    Raises ValueError: the name belongs to another family already.
     """
     if FAMILIES.get(outcome, family) is not family:
         raise ValueError(f"outcome={outcome!r} is {FAMILIES[outcome].__name__} already: choose another name")
@@ -39,12 +35,7 @@ def family_of(params: Params) -> OutcomeFamily:
 
 
 def consistent_family_of(params: Params) -> OutcomeFamily:
-    """Return the outcome family that an estimator names, if its settings go together.
-
-    Raises
-    ------
-    ConfigError : names the settings that contradict each other.
-    """
+    """Return the outcome family that an estimator names, if its settings go together."""
     family = family_of(params)
     for name, values in family.allowed.items():
         if params.isSet(name) and params.getOrDefault(name) not in values:

@@ -5,24 +5,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import encode, index_ids
-from dcrec_spark.engine.build import HeavyRows, build_cluster_side
+from dcrec_spark.engine.build import BlockPlan, build_cluster_side
 from dcrec_spark.engine.cells import unpack
 from dcrec_spark.engine.cluster import ClusterSide
 from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.engine.sides import State
 from dcrec_spark.engine.sizing import block_count, least_blocks
 from dcrec_spark.models.families.base import Remembered, Tabled
-from dcrec_spark.models.fitting.checked import Checked, duplicate_pair, require_two, unknown_side
+from dcrec_spark.models.fitting.checks import Checked, duplicate_pair, require_two, unknown_side
 from dcrec_spark.models.fitting.factors import factor_rows, factor_schema, place_factors
 from dcrec_spark.models.fitting.fit_resources import FitResources
-from dcrec_spark.models.fitting.layout import MemoryRows, Part
+from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
 from dcrec_spark.spark.lineage import cores, fixed_placement
 from dcrec_spark.spark.planning import few_partitions
@@ -35,12 +35,8 @@ _OTHER = {"user": "item", "item": "user"}
 
 
 @dataclass(frozen=True)
-class ClusterLayout:
-    """Both sides on the cluster. See :class:`dcrec_spark.models.fitting.layout.Layout`.
-
-    user_ids, item_ids : ``id, idx``. means : of each value over the pairs of the fit. held_out : whether the blocks
-    have held-out pairs.
-    """
+class ClusterLayout(Layout):
+    """Both sides on the cluster."""
 
     users: ClusterSide
     items: ClusterSide
@@ -49,25 +45,6 @@ class ClusterLayout:
     nonzeros: int
     means: dict[str, float]
     held_out: bool = False
-
-    @property
-    def n_pairs(self) -> float:
-        """U x I."""
-        return float(self.users.n_rows) * self.items.n_rows
-
-    @property
-    def n_users(self) -> int:
-        """Rows of the users' side, U."""
-        return self.users.n_rows
-
-    @property
-    def n_items(self) -> int:
-        """Rows of the items' side, I."""
-        return self.items.n_rows
-
-    def with_sides(self, users: ClusterSide, items: ClusterSide) -> Self:
-        """Return the same layout with other blocks of the same rows."""
-        return replace(self, users=users, items=items)
 
     def side(self, is_user: bool) -> tuple[ClusterSide, DataFrame]:
         """Blocks and ids of one side."""
@@ -124,17 +101,13 @@ def lay_out_on_cluster(
 ) -> ClusterLayout:
     """Index the ids and build the blocks of both sides on the cluster.
 
-    Parameters
-    ----------
     pairs : ``user_id, item_id``, the ``values`` and perhaps ``held_out``, checked and cached.
     resources : owns the cached data of the result. Until it ends, shuffles have few partitions, by the ratings' size.
     given : "user" or "item" -> ``id, idx`` of a side whose rows are given.
     distinct : whether to refuse a pair that is given twice.
 
-    Raises
-    ------
-    DataError : a pair is given twice, all are of one user or item, none has an id of the given side.
-    ConfigError : exchange=broadcast, and the factors are too large for it.
+    Raises DataError: a pair is given twice, all are of one user or item, none has an id of the given side. ConfigError:
+    exchange=broadcast, and the factors are too large for it.
     """
     spark, nonzeros, ids = pairs.sparkSession, checked.nonzeros, dict(given)
     with FitResources() as scratch:
@@ -154,8 +127,8 @@ def lay_out_on_cluster(
             layout = ClusterLayout(*tables, nonzeros, checked.means, "held_out" in pairs.columns)
             if distinct:
                 _require_distinct_pairs(layout)
-            if given:
-                _require_some(layout, next(iter(given)))
+            if given and not layout.users.frame.agg(F.sum("nonzeros")).collect()[0][0]:
+                raise unknown_side(nonzeros, next(iter(given)))
     return layout
 
 
@@ -172,14 +145,14 @@ def _build_sides(
     least = {n: least_blocks(rows[n], rows[other], nonzeros, settings.width) for n, other in _OTHER.items()}
     n_blocks = {n: block_count(rows[n], parallel, wanted[n], least[n]) for n in rows}
     items = _heavy_items(indexed, rows["user"], settings)
-    heavies = {"user": HeavyRows(others=items), "item": HeavyRows(own=items)}
+    heavies = {"user": {"others": items}, "item": {"own": items}}
     sides = {}
     for name, other in _OTHER.items():
         flags = [c for c in indexed.columns if c == "held_out"]
         entries = indexed.select(F.col(f"{name}_idx").alias("row"), F.col(f"{other}_idx").alias("col"), *values, *flags)
         source = rows[other], n_blocks[other]
-        own = name, entries, ids[name], rows[name], n_blocks[name]
-        side = build_cluster_side(*own, source, values, settings.precision, heavies[name])
+        plan = BlockPlan(n_blocks[name], source, values, settings.precision, **heavies[name])
+        side = build_cluster_side(name, entries, ids[name], rows[name], plan)
         sides[name] = replace(side, broadcasts=settings.broadcasts(name, rows[name]))
     return sides
 
@@ -215,13 +188,6 @@ def _require_distinct_pairs(layout: ClusterLayout) -> None:
         if pair is not None and pair[0] is not None:
             user, item = _id_at(layout.user_ids, pair[0]), _id_at(layout.item_ids, pair[1])
             raise duplicate_pair(user, item)
-
-
-def _require_some(layout: ClusterLayout, frozen: str) -> None:
-    """Refuse ratings none of which can be used: they point to other ids, not to new ones."""
-    nonzeros = layout.users.frame.agg(F.sum("nonzeros")).collect()[0][0]
-    if not nonzeros:
-        raise unknown_side(layout.nonzeros, frozen)
 
 
 def _id_at(ids: DataFrame, idx: int) -> object:

@@ -1,20 +1,107 @@
-"""The substitute confounder joined onto the ratings: h of each pair, made from a_hat, once, in the blocks."""
+"""The substitute confounder: a_hat and propensities of pairs, h made from a_hat, h joined onto the ratings."""
 
 from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
+from dcrec_spark.engine.blocks import Pairs
 from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.sides import State
-from dcrec_spark.kernels.exposure import Form
+from dcrec_spark.errors import DataError
+from dcrec_spark.kernels.csr import inner_products
+from dcrec_spark.kernels.exposure import Form, Posterior, leave_one_out
+from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.models.families.base import ExposureTerm
-from dcrec_spark.models.fitting.confounder_form import fit_form
-from dcrec_spark.models.fitting.exposure_term import a_hats, means_of, products, sent
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
 
 SomeLayout = TypeVar("SomeLayout", bound=Layout)
+LEAVE_ONE_OUT = ExposureTerm(leave_one_out=True)
+
+
+def sent(inputs: KernelInput, *, term: ExposureTerm) -> Update:
+    """Send the exposure factors of a side to the other: posterior means, and what else a term needs.
+
+    The sums hold the total and the second moments of the means, (L,) and (L, L).
+    """
+    mean = means_of(inputs)
+    sums = {"total": mean.sum(axis=0, dtype=np.float64), "second": (mean.T @ mean).astype(np.float64)}
+    return Update(posterior_of(inputs).rows() if term.leave_one_out else mean, sums, {})
+
+
+def means_of(inputs: KernelInput) -> Floats:
+    """Return the posterior means of the block's rows, whose memory holds shape and rate. (n, L)."""
+    return np.asarray(inputs.memory["shape"] / inputs.memory["rate"])
+
+
+def posterior_of(inputs: KernelInput) -> Posterior:
+    """Return the posterior of the block's rows."""
+    return Posterior.of(inputs.memory["shape"], inputs.memory["rate"])
+
+
+def a_hats(inputs: KernelInput, pairs: Pairs, term: ExposureTerm, is_fitted: bool) -> Floats:
+    """Return a_hat of some pairs, (nnz,): those of a fit without their own exposure, if the term says so."""
+    if not (is_fitted and term.leave_one_out):
+        return products(inputs, pairs, term)
+    count = pairs.value("exposure_count").astype(np.float64)
+    return leave_one_out(pairs.row_ptr, pairs.col, count, posterior_of(inputs), Posterior.of_rows(inputs.inbox))
+
+
+def products(inputs: KernelInput, pairs: Pairs, term: ExposureTerm) -> Floats:
+    """Return E[pi_u] . E[lambda_i] of some pairs, (nnz,)."""
+    cols = np.ascontiguousarray(Posterior.of_rows(inputs.inbox).mean) if term.leave_one_out else inputs.inbox
+    return inner_products(pairs.row_ptr, pairs.col, means_of(inputs), cols)
+
+
+def propensities(inputs: KernelInput, pairs: Pairs, is_fitted: bool) -> Floats:
+    """Return p = 1 - exp(-a_hat) of some pairs, (nnz,). The inbox is what the other side sends for LEAVE_ONE_OUT.
+
+    is_fitted : whether they are rated, and p is without their own exposure.
+    """
+    return np.asarray(-np.expm1(-a_hats(inputs, pairs, LEAVE_ONE_OUT, is_fitted)))
+
+
+def fit_form(
+    layout: Layout, users: State, items: State, user_memory: State, term: ExposureTerm, resources: FitResources
+) -> Form:
+    """Find mean and standard deviation of the confounder: of a_hat over all pairs, exactly, of a link over the rated.
+
+    users, items : both sides' means as :func:`sent` sends them.
+    user_memory : a state whose memories hold shape and rate of the users' exposure factors.
+
+    Raises DataError: the confounder is the same for all pairs, so that it can't be brought to unit spread.
+    """
+    mean = float(users.sums["total"] @ items.sums["total"]) / layout.n_pairs
+    square = float(np.vdot(users.sums["second"], items.sums["second"])) / layout.n_pairs
+    form = Form(term.link, mean if term.link == "log" else 0.0)
+    if not term.standardize:
+        return form
+    if not form.is_low_rank:
+        moments = resources.add(
+            layout.users.half_step(partial(linked_moments, term=term, form=form), items, user_memory)
+        )
+        count, total, squares = (float(moments.sums[name]) for name in ("count", "total", "squares"))
+        mean, square = total / count, squares / count
+    variance = square - mean**2
+    if not variance > np.finfo(np.float64).eps * square:
+        raise DataError(
+            f"the confounder is {mean:.4g} for all pairs, so it can't be standardised: fit with adjustment=none, or "
+            "with another exposure model"
+        )
+    return form._replace(mean=mean, scale=float(np.sqrt(variance)))
+
+
+def linked_moments(inputs: KernelInput, *, term: ExposureTerm, form: Form) -> Update:
+    """Add up f(a_hat) and its square over the pairs of the fit."""
+    pairs = inputs.block.fitted
+    linked = form.linked(a_hats(inputs, pairs, term, is_fitted=True))
+    sums = {
+        "count": np.array(float(len(linked))),
+        "total": np.array(linked.sum()),
+        "squares": np.array(linked @ linked),
+    }
+    return Update(np.empty((len(inputs.block.row_key), 0)), sums, {})
 
 
 def attach_confounder(
@@ -27,14 +114,10 @@ def attach_confounder(
 ) -> tuple[SomeLayout, Form]:
     """Add the confounder of each pair, and the vectors of each row that it is the product of, to a layout's blocks.
 
-    Parameters
-    ----------
     user_exposure, item_exposure : states whose memories hold shape and rate of the exposure factors.
     term : what the model wants of a_hat. form : as a fit found it. None: to be found here.
 
-    Raises
-    ------
-    DataError : the confounder is the same for all pairs, so that it can't be standardised.
+    Raises DataError: the confounder is the same for all pairs, so that it can't be standardised.
     """
     with layout.environment():
         user_means = resources.add(layout.users.half_step(partial(sent, term=term), previous=user_exposure))

@@ -23,7 +23,7 @@ from dcrec_spark.errors import DataError
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.models.families.base import OutcomeFamily, TableColumn
 from dcrec_spark.models.families.gaussian import COMPOSITION, FEATURES
-from dcrec_spark.models.fitting.exposure_term import means_of
+from dcrec_spark.models.fitting.confounder import means_of
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
 
@@ -51,8 +51,8 @@ class Scaling(NamedTuple):
         return cls(tuple(mean.tolist()), tuple(np.where(scale > 0, scale, 1.0).tolist()), names)
 
     def scaled(self, raw: Floats) -> Floats:
-        """Scale (n, numbers). Missing numbers are at their mean."""
-        return np.asarray(np.nan_to_num((raw - np.array(self.mean)) / np.array(self.scale)))
+        """Scale (n, numbers). Missing and infinite numbers are at their mean."""
+        return np.where(np.isfinite(raw), (raw - np.array(self.mean)) / np.array(self.scale), 0.0)
 
 
 class Covariates(NamedTuple):
@@ -159,7 +159,9 @@ def attach_composition(
             sides = zip((layout.users, layout.items), exposure, strict=True)
             found = [Scaling.of(side.add_up(moments, state), True, ()) for side, state in sides]
             scalings = found[0], found[1]
-        return _rebuilt(layout, exposure, COMPOSITION, composition_of, scalings, resources), scalings
+        for is_user, state, scaling in zip((True, False), exposure, scalings, strict=True):
+            layout = _with_side(layout, is_user, state, COMPOSITION, composition_of, scaling, resources)
+        return layout, scalings
 
 
 def attach_features(
@@ -167,9 +169,7 @@ def attach_features(
 ) -> tuple[SomeLayout, Mapping[bool, Scaling]]:
     """Add given features to the blocks, of users (True) and items (False), and return how they were scaled.
 
-    Raises
-    ------
-    DataError : a table has no id, an id twice, or a column that is no number, or none of its ids is known.
+    Raises DataError: a table has no id, an id twice, or a column that is no number, or none of its ids is known.
     """
     scalings: dict[bool, Scaling] = {}
     for is_user, table in tables.items():
@@ -182,12 +182,7 @@ def attach_features(
 def attach_feature_state(
     layout: SomeLayout, is_user: bool, state: State, names: tuple[str, ...], resources: FitResources
 ) -> tuple[SomeLayout, Scaling]:
-    """Add the features that a state remembers to a side's blocks, and return how they were scaled.
-
-    Raises
-    ------
-    DataError : no row has a number.
-    """
+    """Add the features that a state remembers to a side's blocks, and return how they were scaled."""
     with layout.environment():
         sums = (layout.users if is_user else layout.items).add_up(partial(add_moments, raw=features_of), state)
         if not sums["count"].any():
@@ -210,12 +205,7 @@ def place_features(
 
 
 def feature_names(table: DataFrame, is_user: bool, id_columns: tuple[str, str]) -> tuple[str, ...]:
-    """Return the columns of a table of features, which has one row for each id.
-
-    Raises
-    ------
-    DataError : names what is wrong.
-    """
+    """Return the columns of a table of features, which has one row for each id."""
     setting, id_column = ("userFeatures", id_columns[0]) if is_user else ("itemFeatures", id_columns[1])
     if id_column not in table.columns:
         raise DataError(f"{setting}: found no column {id_column!r} among {table.columns}, expected the ids there")
@@ -255,12 +245,7 @@ def attach_new(
     covariates: Covariates,
     resources: FitResources,
 ) -> SomeLayout:
-    """Add the features of rows that are folded in. table : None: all are at their means.
-
-    Raises
-    ------
-    DataError : the table lacks a feature of the fit, or see :func:`attach_features`.
-    """
+    """Add the features of rows that are folded in. table : None: all are at their means."""
     scaling = covariates.features(is_user)
     if not scaling.mean:
         return layout
@@ -276,14 +261,6 @@ def attach_new(
         of_fit = table.select(quoted(id_column), *map(quoted, scaling.names))
         state, _ = place_features(layout, is_user, of_fit, id_columns, resources)
         return _with_side(layout, is_user, state, FEATURES, features_of, scaling, resources)
-
-
-def _rebuilt(
-    layout: SomeLayout, states: States, name: str, raw: Raw, scalings: tuple[Scaling, Scaling], resources: FitResources
-) -> SomeLayout:
-    for is_user, state, scaling in zip((True, False), states, scalings, strict=True):
-        layout = _with_side(layout, is_user, state, name, raw, scaling, resources)
-    return layout
 
 
 def _with_side(

@@ -14,7 +14,7 @@ from dcrec_spark.engine.cells import Array
 NOTHING, THE_SAME = 1e-12, 1e-9
 
 
-class Kind(StrEnum):
+class Defect(StrEnum):
     """What is wrong with some factors of a fit."""
 
     VANISHED = "vanished"
@@ -31,7 +31,7 @@ class Degeneracy:
     """
 
     stage: str
-    kind: Kind
+    kind: Defect
     factors: tuple[int, ...]
 
     @property
@@ -40,10 +40,10 @@ class Degeneracy:
         named = ("factor " if len(self.factors) == 1 else "factors ") + ", ".join(map(str, self.factors))
         is_or_are = "is" if len(self.factors) == 1 else "are"
         what = {
-            Kind.VANISHED: f"all {len(self.factors)} factors are zero: less regularisation, or more data",
-            Kind.ZERO: f"{named} {is_or_are} zero: a smaller rank would do",
-            Kind.AT_PRIOR: f"{named} {is_or_are} left at the prior: a smaller rank would do",
-            Kind.COPIES: f"{named} are copies of one another: a smaller rank, or another seed",
+            Defect.VANISHED: f"all {len(self.factors)} factors are zero: less regularisation, or more data",
+            Defect.ZERO: f"{named} {is_or_are} zero: a smaller rank would do",
+            Defect.AT_PRIOR: f"{named} {is_or_are} left at the prior: a smaller rank would do",
+            Defect.COPIES: f"{named} are copies of one another: a smaller rank, or another seed",
         }
         return f"{self.stage}: {what[self.kind]}"
 
@@ -62,7 +62,7 @@ class Degeneracy:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Return the fact that :meth:`as_json` gave."""
-        return cls(values["stage"], Kind(values["kind"]), tuple(values["factors"]))
+        return cls(values["stage"], Defect(values["kind"]), tuple(values["factors"]))
 
 
 def find_degeneracies(
@@ -73,8 +73,6 @@ def find_degeneracies(
     Component k is as strong as the product of its squares on both sides. Two are copies where they are parallel on
     both.
 
-    Parameters
-    ----------
     user_gram, item_gram : (K, K) Gram matrices of the factors.
     size : the sum of squares, over all pairs, of what they should explain.
     at_prior : (K,) whether a Gamma factor is left at its prior. Posterior means never vanish.
@@ -82,23 +80,23 @@ def find_degeneracies(
     strength = np.diag(user_gram) * np.diag(item_gram)
     gone = strength <= NOTHING * strength.max() if at_prior is None else at_prior
     if not np.vdot(user_gram, item_gram) > NOTHING * size or gone.all():
-        return [Degeneracy(stage, Kind.VANISHED, tuple(range(len(strength))))]
+        return [Degeneracy(stage, Defect.VANISHED, tuple(range(len(strength))))]
     facts = []
     if gone.any():
-        kind = Kind.ZERO if at_prior is None else Kind.AT_PRIOR
+        kind = Defect.ZERO if at_prior is None else Defect.AT_PRIOR
         facts.append(Degeneracy(stage, kind, tuple(map(int, np.flatnonzero(gone)))))
     alike = _parallel(user_gram) & _parallel(item_gram) & ~gone[:, None] & ~gone[None, :]
     first = alike.argmax(axis=0)  # the first of each factor's copies, itself if there is none
     for j in np.unique(first[~gone]):
         copies = np.flatnonzero((first == j) & ~gone)
         if len(copies) > 1:
-            facts.append(Degeneracy(stage, Kind.COPIES, tuple(map(int, copies))))
+            facts.append(Degeneracy(stage, Defect.COPIES, tuple(map(int, copies))))
     return facts
 
 
 def vanished(facts: Iterable[Degeneracy]) -> bool:
     """Whether nothing at all is left of the factors of some stage."""
-    return any(fact.kind is Kind.VANISHED for fact in facts)
+    return any(fact.kind is Defect.VANISHED for fact in facts)
 
 
 def _parallel(gram: Array) -> Array:

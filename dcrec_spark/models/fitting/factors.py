@@ -1,11 +1,18 @@
-"""Conversion between memories of blocks and DataFrames of factors."""
+"""Conversion between memories of blocks and DataFrames of factors, and Arrow tables of frames made in this process.
+
+    frame = cached_frame(spark, table)    a DataFrame of a table, and the table is cached: Spark need not collect it
+    arrow_table(frame, names)             columns of that table; of any other frame, collected by Spark
+
+A table is released with its DataFrame. :func:`derive_frame` caches how to make the table of a frame made from another.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.blocks import rows_in_block
@@ -14,6 +21,11 @@ from dcrec_spark.engine.cluster import ClusterSide, state_of_memories
 from dcrec_spark.engine.sides import State
 from dcrec_spark.models.families.base import TableColumn
 
+# Larger tables are not cached: a model would keep them in memory as long as it lives.
+LARGEST_CACHED = 512 * 2**20
+
+MakeTable = Callable[[], pa.Table]
+_TABLES: WeakKeyDictionary[DataFrame, MakeTable] = WeakKeyDictionary()
 TableOf = Callable[[Arrays], Mapping[str, Array]]
 
 
@@ -26,10 +38,7 @@ def factor_schema(columns: Sequence[TableColumn]) -> str:
 def factor_rows(
     block: int, memory: Arrays, *, n_blocks: int, columns: Sequence[TableColumn], table_of: TableOf
 ) -> pa.RecordBatch:
-    """Return ``idx`` and ``columns`` of a block's rows.
-
-    table_of : from the memory of a block to its columns.
-    """
+    """Return ``idx`` and ``columns`` of a block's rows."""
     table = table_of(memory)
     arrays = {
         c.name: pa.array(table[c.name].astype(np.float64)) if c.width is None else list_array(table[c.name])
@@ -76,7 +85,6 @@ def place_factors(
 
 
 def _missing(factors: DataFrame, columns: Sequence[TableColumn]) -> Iterator[tuple[TableColumn, Column]]:
-    """Return the values of an id without factors."""
     common = [c.name for c in columns if c.same_for_all]
     first: Mapping[str, Any] = factors.orderBy("id").select(*common).take(1)[0].asDict() if common else {}
     for c in columns:
@@ -105,3 +113,36 @@ def dot(left: Column, right: Column) -> Column:
 def gamma_mean(shape: Column, rate: Column) -> Column:
     """Return the mean of Gamma factors, component by component."""
     return F.zip_with(shape, rate, lambda s, r: s / r)
+
+
+def cached_frame(spark: SparkSession, table: pa.Table, largest: int = LARGEST_CACHED) -> DataFrame:
+    """Return a DataFrame of a table, which is cached unless it has more than ``largest`` bytes."""
+    frame = spark.createDataFrame(table)
+    if table.nbytes <= largest:
+        _TABLES[frame] = lambda: table
+    return frame
+
+
+def derive_frame(source: DataFrame, frame: DataFrame, rows: Callable[[pa.Table], pa.Table]) -> DataFrame:
+    """Return a frame made of another one, and cache its table if that of the other one is cached."""
+    if source in _TABLES:
+        of_source = _TABLES[source]
+        _TABLES[frame] = lambda: rows(of_source())
+    return frame
+
+
+def select_columns(frame: DataFrame, names: Mapping[str, str]) -> DataFrame:
+    """Return columns of a frame under new names, and its cached table; names : in the frame -> in the result."""
+
+    def rows(table: pa.Table) -> pa.Table:
+        return table.select(list(names)).rename_columns(list(names.values()))
+
+    return derive_frame(frame, frame.select(*names).withColumnsRenamed(dict(names)), rows)
+
+
+def arrow_table(frame: DataFrame, names: Sequence[str] | None = None) -> pa.Table:
+    """Return all columns of a frame, or some, rows in any order: from the cache, else collected."""
+    if frame in _TABLES:
+        table = _TABLES[frame]()
+        return table if names is None else table.select(list(names))
+    return (frame if names is None else frame.select(*names)).toArrow()

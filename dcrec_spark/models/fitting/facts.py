@@ -1,15 +1,19 @@
-"""Results of a fit other than its factors, as plain numbers that a saved model keeps."""
+"""Results of a fit: the plain numbers that a saved model keeps, and all that folding in and explaining need."""
 
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from pyspark.ml.param import Params
+from pyspark.sql import DataFrame
+
 from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.base import Family, OutcomeFamily
 from dcrec_spark.models.fitting.covariates import NO_COVARIATES, Covariates
 from dcrec_spark.models.fitting.degeneracies import Degeneracy, find_degeneracies
+from dcrec_spark.models.fitting.factors import select_columns
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.propensity import Propensity
 
@@ -48,14 +52,7 @@ class FitFacts:
 
     def as_json(self) -> dict[str, Any]:
         """Return the facts as JSON holds them."""
-        degenerate = [fact.as_json() for fact in self.degeneracies]
-        return {
-            "objective": self.objective,
-            "held_out": self.held_out,
-            "converged": self.converged,
-            "degeneracies": degenerate,
-            "final_objective": self.final_objective,
-        }
+        return {**vars(self), "degeneracies": [fact.as_json() for fact in self.degeneracies]}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
@@ -105,3 +102,49 @@ class OutcomeFacts:
             None if form is None else Form(**form),
             Covariates.from_json(values["covariates"]),
         )
+
+
+@dataclass(frozen=True)
+class FittedExposure:
+    """The stage 1 of a fitted model. count_column : of exposure counts. None: each pair counts once."""
+
+    family: Family
+    count_column: str | None
+
+
+@dataclass(frozen=True)
+class FittedOutcome:
+    """A fitted outcome model.
+
+    params : of the model. shared : the terms that all pairs share. form : of the confounder. None without one.
+    users, items : ``idx, id``, the family's columns, ``exposure_shape, exposure_rate``. covariates : their scalings.
+    """
+
+    params: Params
+    family: OutcomeFamily
+    shared: Any
+    propensity: Propensity | None
+    users: DataFrame
+    items: DataFrame
+    exposure: FittedExposure | None
+    form: Form | None = None
+    covariates: Covariates = NO_COVARIATES
+
+    @property
+    def id_columns(self) -> tuple[str, str]:
+        """The columns of users and of items in a user's frame."""
+        return self.params.getOrDefault("userCol"), self.params.getOrDefault("itemCol")
+
+    @property
+    def row_width(self) -> int:
+        """How many numbers a row of either stage has at most."""
+        exposure = 0 if self.exposure is None else self.family.exposure_row_width(self.exposure.family)
+        return max(self.family.row_width, exposure)
+
+    def table(self, is_user: bool) -> DataFrame:
+        """Return the users or the items."""
+        return self.users if is_user else self.items
+
+    def exposure_table(self, is_user: bool) -> DataFrame:
+        """``id, shape, rate`` of the users' or the items' exposure factors."""
+        return select_columns(self.table(is_user), {"id": "id", "exposure_shape": "shape", "exposure_rate": "rate"})

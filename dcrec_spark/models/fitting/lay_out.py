@@ -1,13 +1,13 @@
 """From ratings with ids to the layout of a fit: in this process if they are few, else on the cluster."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from dcrec_spark.models.fitting.checked import require_usable
+from dcrec_spark.models.fitting.checks import require_usable
 from dcrec_spark.models.fitting.cluster_layout import lay_out_on_cluster
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
@@ -37,8 +37,6 @@ def lay_out(
 ) -> Layout:
     """Index the ids and build the blocks of users and of items.
 
-    Parameters
-    ----------
     values : name of a block's array -> expression over ``df`` that makes it.
     resources : owns the cached data of the result. Until it ends, shuffles have few partitions, by the ratings' size.
     held_out_col : true for the rows that are held out, or None.
@@ -48,11 +46,9 @@ def lay_out(
     new_only : whether only the side that is not given will be updated. In this process the other one gets no pairs.
     driver : the driver's resources. None: as they are.
 
-    Raises
-    ------
-    DataError : empty input, one user or item, a null id, a value that is null or not finite, a pair given twice.
-    ConfigError : the session's Python workers cannot run this package, or exchange=local or broadcast, and the driver
-        has no room.
+    Raises DataError: empty input, one user or item, a null id, a value that is null or not finite, a pair given twice.
+    ConfigError: the session's Python workers cannot run this package, or exchange=local or broadcast, and the driver
+    has no room.
     """
     # Without a cluster, a fit in this process needs no Python workers, which are slow to start.
     if not is_local(df.sparkSession):
@@ -67,7 +63,8 @@ def lay_out(
     given = dict(frozen or {})
     columns = {"user_id": user_col, "item_id": item_col, **{n: e.strip("`") for n, e in values.items()}}
     with FitResources() as scratch:
-        if not _is_cached(df):  # it is read several times, and may be costly to make
+        level = df.storageLevel
+        if not (level.useMemory or level.useDisk):  # it is read several times, and may be costly to make
             pairs = scratch.cache(pairs)
         if settings.may_be_local:
             collected = _collected(pairs, given, settings, driver)
@@ -83,23 +80,15 @@ def _collected(
 ) -> CollectedPairs | None:
     """Return the pairs if they are laid out in this process, else None."""
     # Counting takes as long as half a dozen sweeps of few ratings, and is left out if they can only be few.
-    bound = _at_most([pairs, *given.values()])
-    number = bound if bound is not None and bound <= settings.local_rows else _count([pairs, *given.values()])
+    frames = [pairs, *given.values()]
+    bounds = [rows_at_most(frame) for frame in frames]
+    number = settings.local_rows + 1 if None in bounds else sum(bound for bound in bounds if bound is not None)
+    if number > settings.local_rows:
+        number = reduce(DataFrame.unionAll, [frame.select(F.lit(1)) for frame in frames]).count()
     size = CollectedSize(number, width_of(pairs))
     driver = driver or driver_of(pairs.sparkSession)
     collected = CollectedPairs(pairs, given, driver.portions(size))
     return collected if settings.is_local(size, collected.count_rows, driver) else None
-
-
-def _at_most(frames: Iterable[DataFrame]) -> int | None:
-    """Bound the rows of all frames, as far as it is known without a job."""
-    bounds = [rows_at_most(frame) for frame in frames]
-    return None if None in bounds else sum(bound for bound in bounds if bound is not None)
-
-
-def _is_cached(frame: DataFrame) -> bool:
-    level = frame.storageLevel
-    return level.useMemory or level.useDisk
 
 
 def driver_of(spark: SparkSession) -> Driver:
@@ -111,8 +100,3 @@ def driver_of(spark: SparkSession) -> Driver:
 def width_of(pairs: DataFrame) -> int:
     """Return about how many bytes a collected row takes. The length of its strings is not known."""
     return sum(STRING_BYTES if isinstance(field.dataType, StringType) else 8 for field in pairs.schema)
-
-
-def _count(frames: Iterable[DataFrame]) -> int:
-    """Count the rows of all frames, in one job."""
-    return reduce(DataFrame.unionAll, [frame.select(F.lit(1)) for frame in frames]).count()

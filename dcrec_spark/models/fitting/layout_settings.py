@@ -90,9 +90,7 @@ class LayoutSettings:
 
         rows : counts those of both sides. It may collect the ratings, and is called only if these have room.
 
-        Raises
-        ------
-        ConfigError : exchange=local, and the ratings have no room.
+        Raises ConfigError: exchange=local, and the ratings have no room.
         """
         if not self.may_be_local:
             return False
@@ -125,12 +123,7 @@ class LayoutSettings:
         return (BYTES_OF_A_RATING + at_once + collected.width) * collected.number + self.bytes_of(rows)
 
     def broadcasts(self, name: str, n_rows: int) -> bool:
-        """Whether the driver collects and broadcasts the results of a side of so many rows.
-
-        Raises
-        ------
-        ConfigError : exchange=broadcast, and the factors are too large for the driver.
-        """
+        """Whether the driver collects and broadcasts the results of a side of so many rows."""
         size = n_rows * self.width * 8
         if self.exchange == "auto":
             return size <= BROADCAST_BYTES
@@ -144,10 +137,7 @@ class LayoutSettings:
 
 
 def layout_settings(estimator: Params, width: int, splits: bool = False) -> LayoutSettings:
-    """Return the settings of an estimator. ``width`` : the most numbers of a row.
-
-    splits : whether items may be heavy.
-    """
+    """Return the settings of an estimator. ``width`` : the most numbers of a row."""
     get = estimator.getOrDefault
     blocks = get("numBlocks")
     heavy_pairs = pairs_of_a_row(width) if splits else None

@@ -7,9 +7,9 @@ fitted. :mod:`dcrec_spark.local` uses it without Spark: tables come and go as ar
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +27,9 @@ from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.random import keys_of
 from dcrec_spark.kernels.threads import blas_on_one_thread, make_in_pieces
 from dcrec_spark.models.families.base import Remembered, TableColumn, Tabled
-from dcrec_spark.models.fitting.arrow_cache import arrow_table, cached_frame
-from dcrec_spark.models.fitting.checked import duplicate_pair, require_two, require_usable_here, unknown_side
-from dcrec_spark.models.fitting.factors import list_array, matrix_of
-from dcrec_spark.models.fitting.layout import MemoryRows, Part
+from dcrec_spark.models.fitting.checks import duplicate_pair, require_two, require_usable_here, unknown_side
+from dcrec_spark.models.fitting.factors import arrow_table, cached_frame, list_array, matrix_of
+from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import AT_ONCE
 
 Indices = npt.NDArray[np.integer]
@@ -56,10 +55,9 @@ class SparkIds(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ProcessLayout:
-    """Both sides in this process. See :class:`dcrec_spark.models.fitting.layout.Layout`.
+class ProcessLayout(Layout):
+    """Both sides in this process.
 
-    means : of each value over the pairs of the fit. held_out : whether the blocks have held-out pairs.
     ids : None without Spark. Then tables are arrays, one row for each row of the side.
     """
 
@@ -70,34 +68,15 @@ class ProcessLayout:
     held_out: bool = False
     ids: SparkIds | None = None
 
-    @property
-    def n_pairs(self) -> float:
-        """U x I."""
-        return float(self.users.n_rows) * self.items.n_rows
-
-    @property
-    def n_users(self) -> int:
-        """Rows of the users' side, U."""
-        return self.users.n_rows
-
-    @property
-    def n_items(self) -> int:
-        """Rows of the items' side, I."""
-        return self.items.n_rows
-
     @cached_property
-    def user_ids(self) -> DataFrame:
-        """``id, idx`` of the users."""
+    def user_ids(self) -> DataFrame:  # type: ignore[override]
+        """``id, idx`` of the users, made when it is first read."""
         return self._id_table(is_user=True)
 
     @cached_property
-    def item_ids(self) -> DataFrame:
-        """``id, idx`` of the items."""
+    def item_ids(self) -> DataFrame:  # type: ignore[override]
+        """``id, idx`` of the items, made when it is first read."""
         return self._id_table(is_user=False)
-
-    def with_sides(self, users: ProcessSide, items: ProcessSide) -> Self:
-        """Return the same layout with other blocks of the same rows."""
-        return replace(self, users=users, items=items)
 
     def environment(self) -> AbstractContextManager[None]:
         """Limit BLAS to one thread, as in Spark's workers: the kernels have their own threads."""
@@ -156,7 +135,6 @@ class ProcessLayout:
         return cached_frame(self._spark_ids.spark, table)
 
     def _aligned(self, is_user: bool, table: DataFrame, family: Remembered) -> dict[str, Array]:
-        """Return the family's columns of a table in the order of the side's rows."""
         columns = [column for column in family.columns(is_user) if column.remembered]
         # By id: the first row has the values that all rows share, and folded-in rows may have others.
         fitted = arrow_table(table, ["id", *[column.name for column in columns]]).sort_by("id")
@@ -202,14 +180,10 @@ def lay_out_in_process(
 ) -> ProcessLayout:
     """Build the blocks of both sides, at the same time if the pairs are few enough.
 
-    Parameters
-    ----------
     columns : the names of the ids and of the values -> their names in the input.
     distinct : whether to refuse a pair that occurs twice. new_only : whether a given side's block has no pairs.
 
-    Raises
-    ------
-    DataError : pairs can't be used. A pair is given twice. No pair has an id of the given side.
+    Raises DataError: pairs can't be used. A pair is given twice. No pair has an id of the given side.
     """
     table, given = collected.take(), collected.given
     values = [name for name in columns if name not in ("user_id", "item_id")]
@@ -217,8 +191,9 @@ def lay_out_in_process(
     sides = {name: _side_ids(table[f"{name}_id"], given.get(name)) for name in SIDES}
     located = {name: places(table[f"{name}_id"], ids.id) for name, ids in sides.items()}
     numbers = {name: narrow(table[name].to_numpy()) for name in values}
-    numbers |= {name: table[name].to_numpy() for name in _flags(table)}
-    held_out = bool(_flags(table))
+    held_out = "held_out" in table.column_names
+    if held_out:
+        numbers["held_out"] = table["held_out"].to_numpy()
     del table
     if not given:
         require_two({name: len(ids.id) for name, ids in sides.items()})
@@ -245,10 +220,6 @@ def lay_out_in_process(
     return ProcessLayout(users, items, checked.nonzeros, checked.means, held_out, ids)
 
 
-def _flags(table: pa.Table) -> list[str]:
-    return [name for name in table.column_names if name == "held_out"]
-
-
 def _side_ids(named: pa.ChunkedArray, fitted: DataFrame | None) -> Ids:
     """Return the ids of a side in the order of its rows: the given ones, else those that pairs name, sorted."""
     if fitted is not None:
@@ -272,7 +243,6 @@ def places(wanted: pa.Array | pa.ChunkedArray, ids: pa.Array | pa.ChunkedArray) 
 
 
 def _places_by_table(wanted: npt.NDArray[np.integer], ids: npt.NDArray[np.integer]) -> Indices:
-    """Look positions up by the id, in an array over all numbers from the smallest id to the largest."""
     low, high = int(ids.min()), int(ids.max())
     index = index_type(len(ids))
     table = np.full(high - low + 2, -1, index)  # the last is for all numbers outside

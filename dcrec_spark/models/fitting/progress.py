@@ -86,7 +86,8 @@ def listening(estimator: Params, stage: str) -> Iterator[Listener]:
 
 def _bar_maker() -> Callable[..., Any] | None:
     """Return tqdm for the terminal or the notebook that this process has. None without either."""
-    notebook = _in_notebook()
+    interactive = sys.modules.get("IPython")
+    notebook = interactive is not None and hasattr(interactive.get_ipython(), "kernel")
     if not (notebook or sys.stderr.isatty()):
         return None
     try:
@@ -100,9 +101,3 @@ def _bar_maker() -> Callable[..., Any] | None:
     # A terminal that does not know its size, as in some containers, counts as one of 80 x 24.
     size = get_terminal_size()
     return partial(maker, ncols=min(size.columns - 1, _WIDEST), nrows=size.lines)
-
-
-def _in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook."""
-    interactive = sys.modules.get("IPython")
-    return interactive is not None and hasattr(interactive.get_ipython(), "kernel")

@@ -1,4 +1,6 @@
-"""Inverse-propensity weights of the observed ratings: 1 / p, capped if so set, then normalised to mean 1.
+"""Values of a block's pairs: counts, ratings, and their inverse-propensity weights.
+
+Weights are 1 / p, capped if so set, then normalised to mean 1.
 
 Self-normalisation keeps the scale of the objective, and with it the meaning of the regularisers. Where p comes from
 ratings alone, k cancels, unless the cap or the limit p <= 1 bites. Ratings are few distinct values, so that k and the
@@ -16,13 +18,14 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.limits import SMALLEST_PROPENSITY
 from dcrec_spark.errors import DataError
+from dcrec_spark.kernels.exposure import raw_weights, relative_propensity, solve_scale
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.propensity import raw_weights, relative_propensity, solve_scale
+from dcrec_spark.models.fitting.checks import require_columns
 
 # Ratings have a handful of values: a column with more than so many holds no ratings.
 MOST_DISTINCT_RATINGS = 100_000
 WEIGHT_COLUMN = "__weight"
-# The paper's propensities: mean over all pairs, factor for each rating step below the pivot, see kernels/propensity.
+# The paper's propensities: mean over all pairs, factor for each rating step below the pivot, see kernels/exposure.
 MEAN, DECAY, PIVOT = 0.05, 0.25, 4.0
 
 
@@ -66,12 +69,7 @@ class Propensity:
 
 
 def fit_propensity(ratings: DataFrame, rating_col: str, settings: PropensitySettings) -> Propensity:
-    """Solve for k, and find the mean weight, on the observed ratings.
-
-    Raises
-    ------
-    DataError : a propensity that is null, outside (0, 1] or next to 0. Ratings with too many distinct values.
-    """
+    """Solve for k, and find the mean weight, on the observed ratings."""
     if settings.column is None:
         return propensity_from_counts(*_counted(ratings, rating_col), settings)
     require_propensities(ratings, settings)
@@ -82,13 +80,9 @@ def fit_propensity(ratings: DataFrame, rating_col: str, settings: PropensitySett
 def propensity_from_counts(value: Floats, count: Floats, settings: PropensitySettings) -> Propensity:
     """Propensities from ratings alone.
 
-    Parameters
-    ----------
     value, count : (n,) each distinct rating, and how often it occurs.
 
-    Raises
-    ------
-    DataError : a rating is so far below the pivot that it has no propensity.
+    Raises DataError: a rating is so far below the pivot that it has no propensity.
     """
     if not len(value):
         return Propensity(settings, 1.0, 1.0)  # the layout refuses input without ratings, and says so better
@@ -129,12 +123,7 @@ def _counted(ratings: DataFrame, rating_col: str) -> tuple[Floats, Floats]:
 
 
 def require_propensities(ratings: DataFrame, settings: PropensitySettings) -> None:
-    """Refuse a propensity column with values that are none.
-
-    Raises
-    ------
-    DataError : names the column, how many rows, what was found.
-    """
+    """Refuse a propensity column with values that are none."""
     column = settings.column
     if column is None:
         return
@@ -147,3 +136,29 @@ def require_propensities(ratings: DataFrame, settings: PropensitySettings) -> No
             f"{SMALLEST_PROPENSITY:g}; found values from {row[1]} to {row[2]}: a propensity is the probability that "
             "the pair is rated"
         )
+
+
+def exposure_values(count_column: str | None) -> dict[str, str]:
+    """Return the counts of exposures, without a column each pair counts once."""
+    return {"exposure_count": f"`{count_column}`" if count_column else "1.0D"}
+
+
+def weighted_ratings(
+    dataset: DataFrame, rating: str, propensity: Propensity | None
+) -> tuple[DataFrame, dict[str, str]]:
+    """Return the ratings, weighted by inverse propensities where there are any, and the arrays to make of them."""
+    if propensity is None:
+        return dataset, {"rating": f"`{rating}`"}
+    weighted = dataset.withColumn(WEIGHT_COLUMN, propensity.weight(rating))
+    return weighted, {"rating": f"`{rating}`", "weight": f"`{WEIGHT_COLUMN}`"}
+
+
+def require_ratings(dataset: DataFrame, params: Params, propensity: Propensity | None) -> None:
+    """Refuse new ratings that lack what a fitted model takes from them."""
+    get = params.getOrDefault
+    numbers = [get("ratingCol")]
+    if propensity is not None and propensity.settings.column:
+        numbers.append(propensity.settings.column)
+    require_columns(dataset, [get("userCol"), get("itemCol")], numbers)
+    if propensity is not None:
+        require_propensities(dataset, propensity.settings)

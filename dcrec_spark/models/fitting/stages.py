@@ -5,20 +5,100 @@
 
 A fit ends with the very step by which a fold-in finds new rows, so that a training user who is folded in with the
 training ratings gets the fitted factors back.
+
+A fit goes on where it was interrupted: an estimator with the attribute ``checkpoints`` hands it the tables of both
+sides, what all pairs share, and the objectives so far. A later fit with the same settings and data asks for them,
+places them as a warm start places a model's, and sweeps on: its result is that of a fit that was never interrupted,
+beyond rounding.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from pyspark.ml.param import Params
+from pyspark.sql import DataFrame
 
-from dcrec_spark.engine.ascent import Fit, Start, Stopping, alternate
+from dcrec_spark.engine.ascent import Fit, Past, Start, Stopping, alternate
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.engine.sides import State
-from dcrec_spark.models.families.base import Family
+from dcrec_spark.models.families.base import Family, OnItsWay, OutcomeFamily
+from dcrec_spark.models.families.poisson import NOTHING_SHARED
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
-from dcrec_spark.models.fitting.resumption import resumption_of
+
+
+@dataclass(frozen=True)
+class KeptSweep:
+    """A stage after one of its sweeps.
+
+    past : of the fit, up to that sweep. shared : what all pairs share, as JSON holds it.
+    tables : of the sides that the model remembers, "users" and "items": ``id``, the family's columns, and what momentum
+        starts from.
+    """
+
+    past: Past
+    shared: Mapping[str, Any]
+    tables: Mapping[str, DataFrame]
+
+
+class FitCheckpoints(Protocol):
+    """Where sweeps are kept, for one fit of both stages."""
+
+    def is_due(self, stage: str, is_last: bool) -> bool:
+        """Whether the sweep that a stage has just made is to be kept."""
+
+    def keep(self, stage: str, sweep: KeptSweep) -> None:
+        """Keep a sweep in place of the stage's earlier ones."""
+
+    def kept(self, stage: str) -> KeptSweep | None:
+        """Return the sweep that an interrupted fit has left of a stage."""
+
+
+class Resumption:
+    """One stage's way from the checkpoints to its start, and from its sweeps to the checkpoints."""
+
+    def __init__(self, checkpoints: FitCheckpoints, family: Family, layout: Layout, max_iter: int) -> None:
+        self._checkpoints, self._family, self._layout, self._max_iter = checkpoints, family, layout, max_iter
+
+    def start(self, resources: FitResources) -> Start | None:
+        """Return where an interrupted fit of this stage has been, on these blocks. None where there was none."""
+        family, layout = self._family, self._layout
+        kept = self._checkpoints.kept(family.stage)
+        if kept is None:
+            return None
+        rows = OnItsWay(family)
+        states = {
+            name: resources.add(layout.place(name == "users", table, rows)) for name, table in kept.tables.items()
+        }
+        shared = family.shared_from_json(kept.shared) if isinstance(family, OutcomeFamily) else NOTHING_SHARED
+        return Start(states.get("users"), states["items"], shared, kept.past)
+
+    def after_sweep(self, users: State | None, items: State, shared: Any, past: Past) -> None:
+        """Keep the sweep, if it is time."""
+        family, layout = self._family, self._layout
+        is_last = past.converged or len(past.objective) >= self._max_iter
+        if not self._checkpoints.is_due(family.stage, is_last):
+            return
+        states, rows = {"users": users, "items": items}, OnItsWay(family)
+        tables = {
+            name: layout.table(name == "users", state, rows, shared).drop("idx")
+            for name, state in states.items()
+            if state is not None
+        }
+        plain = family.shared_as_json(shared) if isinstance(family, OutcomeFamily) else {}
+        self._checkpoints.keep(family.stage, KeptSweep(past, plain, tables))
+
+
+def resumption_of(estimator: Params, family: Family, layout: Layout) -> Resumption | None:
+    """Return the resumption of a fit whose estimator has checkpoints. None for all others.
+
+    A fit with held-out rows keeps its best sweep, not its last, and begins anew.
+    """
+    checkpoints: FitCheckpoints | None = getattr(estimator, "checkpoints", None)
+    if checkpoints is None or layout.held_out:
+        return None
+    return Resumption(checkpoints, family, layout, estimator.getOrDefault("maxIter"))
 
 
 def stopping(estimator: Params) -> Stopping:
@@ -32,14 +112,10 @@ def fit_factors(
 ) -> Fit:
     """Fit one stage to the blocks.
 
-    Parameters
-    ----------
     start : where the fit begins, without it, at the family's seed. An interrupted fit whose estimator has
         ``checkpoints`` continues instead.
 
-    Raises
-    ------
-    FitError : the objective moved the wrong way, or a factor is NaN or infinite.
+    Raises FitError: the objective moved the wrong way, or a factor is NaN or infinite.
     """
     resumption, steps = resumption_of(estimator, family, layout), family.steps(layout)
     with FitResources() as resources, layout.environment():
@@ -52,8 +128,6 @@ def fit_factors(
 def warm_start(family: Family, layout: Layout, users: Any, items: Any, shared: Any, resources: FitResources) -> Start:
     """Return the states of a fitted model on these blocks: known ids at its factors, new ones at the seed's.
 
-    Parameters
-    ----------
     users, items : the fitted model's tables, of the layout's kind. shared : the terms that its pairs share.
     """
     # Where a side's rows say all, a fit begins with the users: it needs the items alone.
@@ -67,8 +141,6 @@ def fold_in(
 ) -> Mapping[bool, State]:
     """States of the users (True) and of the items (False): one side as it was fitted, the new one from its pairs.
 
-    Parameters
-    ----------
     new_is_user : whether users are folded in, by pairs with known items, or items.
     fitted_table : the other side's table, of the layout's kind. shared : the terms that all pairs share.
     """

@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.exposure import PLAIN, Form
-from dcrec_spark.kernels.simplex import least_squares_on_simplex
+from dcrec_spark.kernels.solvers import least_squares_on_simplex
+from dcrec_spark.models.explain.explain import plain_reason
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.lists import RankedLists
@@ -100,7 +101,15 @@ class BlendModel(RankedLists, Model, Persistent):
             raise ConfigError("exposureWeight: expected 0 for a blend, whose lists are by potential rating alone")
         members = [(weight, model.scoringVectors()) for _, weight, model in self._weighted()]
         users, items = (
-            _concatenated([(_parts(getattr(v, side), v.form), _by(w if side == "users" else 1.0)) for w, v in members])
+            _concatenated(
+                [
+                    (
+                        _parts(getattr(v, side), v.form),
+                        dict.fromkeys(("preference", "confounder"), w if side == "users" else 1.0),
+                    )
+                    for w, v in members
+                ]
+            )
             for side in ("users", "items")
         )
         linked = [(at, weight, v.form) for at, (weight, v) in enumerate(members) if not v.form.is_low_rank]
@@ -157,7 +166,7 @@ class BlendModel(RankedLists, Model, Persistent):
         columns = ["user_id", "item_id", *[name for name in _SUMMED if name != "others"]]
         return joined.select(
             *columns,
-            F.coalesce(F.transform(kept, _plain_reason), F.array()).alias("reasons"),
+            F.coalesce(F.transform(kept, plain_reason), F.array()).alias("reasons"),
             (F.col("others") + F.coalesce(total - of_kept, F.lit(0.0))).alias("others"),
         ).persist()
 
@@ -292,7 +301,6 @@ class Blend(Estimator[BlendModel]):
     def _choose(
         self, models: dict[str, DeconfoundedMFModel], held_out: DataFrame, rating: str
     ) -> tuple[dict[str, float], dict[str, float]]:
-        """Return the weights, and the errors of the members and of the blend, on the held-out ratings."""
         predicted, columns = held_out, []
         for at, model in enumerate(models.values()):
             columns.append(f"__prediction_{at}")
@@ -335,10 +343,6 @@ def _concatenated(tables: Sequence[Weighted]) -> DataFrame:
     return joined.select("idx", "id", *vectors, *[name for name in joined.columns if name.startswith("link_")])
 
 
-def _by(weight: float) -> dict[str, float]:
-    return {"preference": weight, "confounder": weight}
-
-
 def _parts(vectors: DataFrame, form: Form) -> DataFrame:
     """Return the vectors with what the products of a link are made of in a column ``link``: [E[pi_u], gamma_u]."""
     if form.is_low_rank:
@@ -362,7 +366,3 @@ def _weighted_reasons(weight: float) -> Column:
         return F.struct(reason["item_id"].alias("item_id"), reason["rating"].alias("rating"), contribution)
 
     return F.transform("reasons", weighted).alias("reasons")
-
-
-def _plain_reason(reason: Column) -> Column:
-    return F.struct(*[reason[name].alias(name) for name in ("item_id", "rating", "contribution")])

@@ -17,7 +17,7 @@ from dcrec_spark.models.exposure.estimator import (
 )
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.families.base import OutcomeFamily, require_same_kind
-from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED, PoissonExposure
+from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of, family_of
 from dcrec_spark.models.fitting.checks import (
     observed,
@@ -34,10 +34,14 @@ from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout, Part
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.progress import listening, log_iteration
-from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, fit_propensity
-from dcrec_spark.models.fitting.resumption import FitCheckpoints
-from dcrec_spark.models.fitting.stages import fit_factors, warm_start
-from dcrec_spark.models.fitting.values import exposure_values, weighted_ratings
+from dcrec_spark.models.fitting.propensity import (
+    Propensity,
+    PropensitySettings,
+    exposure_values,
+    fit_propensity,
+    weighted_ratings,
+)
+from dcrec_spark.models.fitting.stages import FitCheckpoints, fit_factors, warm_start
 from dcrec_spark.models.outcome.lists import require_exposure_model
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.params import OutcomeFitParams
@@ -228,7 +232,10 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         require_exposure_model(self.getExposureWeight(), family.has_confounder)
         exposure = self._exposure() if family.has_confounder else None
         self._require_usable(dataset, family, exposure)
-        propensity = self._propensity(dataset)
+        propensity = None
+        if self.getAdjustment() == "ipw":
+            ratings = observed(dataset, self.getValidationIndicatorCol())
+            propensity = fit_propensity(ratings, self.getRatingCol(), PropensitySettings.of(self))
         with FitResources() as resources:
             layout = self._lay_out(dataset, family, exposure, propensity, resources)
             stage_one = None if exposure is None else self._stage_one(exposure, layout, resources)
@@ -267,6 +274,14 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         require_same_kind(family, warm)
         names = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
         require_ids_alike(dataset, names, warm.tables())
+        for is_user, param in ((True, self.userFeatures), (False, self.itemFeatures)):
+            table, before = self.getOrDefault(param), warm.facts.covariates.features(is_user).names
+            given = () if table is None else tuple(c for c in table.columns if c != names[0 if is_user else 1])
+            if given != before:
+                raise ConfigError(
+                    f"{param.name}: found {list(given)}, and initialModel was fitted with {list(before)}; expected the "
+                    "same columns in the same order"
+                )
         exposure = self._exposure() if family.has_confounder else None
         first = exposure.getOrDefault("initialModel") if isinstance(exposure, PoissonFactorization) else None
         if exposure is not None and isinstance(first, PoissonFactorizationModel):
@@ -287,13 +302,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             require_ids_alike(dataset, ids, (exposure.userFactors, exposure.itemFactors))
         self.checkInitialModel(dataset)
         require_checkpoint_directory(dataset.sparkSession)
-
-    def _propensity(self, dataset: DataFrame) -> Propensity | None:
-        get = self.getOrDefault
-        if get("adjustment") != "ipw":
-            return None
-        ratings = observed(dataset, get("validationIndicatorCol"))
-        return fit_propensity(ratings, get("ratingCol"), PropensitySettings.of(self))
 
     def _lay_out(
         self,
@@ -319,7 +327,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         return isinstance(exposure, PoissonFactorization) or family.exposure_term.leave_one_out
 
     def _stage_one(self, exposure: Exposure, layout: Layout, resources: FitResources) -> ExposureFit:
-        """Return the exposure model, fitted to these blocks or given, and its factors where the blocks need them."""
         if isinstance(exposure, PoissonFactorization):
             return fit_exposure(exposure, layout, resources)
         family = PoissonExposure.of(exposure)
@@ -333,7 +340,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     def _with_covariates(
         self, layout: Layout, family: OutcomeFamily, stage_one: ExposureFit | None, resources: FitResources
     ) -> tuple[Layout, Covariates]:
-        """Return the layout with the covariates of users and items that the Params ask for, and how they are scaled."""
         get, covariates = self.getOrDefault, Covariates()
         if stage_one is not None and family.has_composition:
             layout, found = attach_composition(layout, (stage_one.users, stage_one.items), resources)
@@ -368,7 +374,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         form: Form | None,
         covariates: Covariates,
     ) -> DeconfoundedMFModel:
-        """Return the tables and facts of a fit as a model with this estimator's parameters."""
         facts = FitFacts.of(family, layout, fit).warn()
         sides = [self._table(is_user, family, layout, fit, stage_one) for is_user in (True, False)]
         tables = FactorTables.of_fit(layout, *sides)

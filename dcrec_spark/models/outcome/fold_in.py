@@ -2,18 +2,18 @@
 
 from pyspark.sql import DataFrame
 
-from dcrec_spark.models.families.poisson_exposure import NOTHING_SHARED
-from dcrec_spark.models.fitting.arrow_cache import select_columns
+from dcrec_spark.models.families.poisson import NOTHING_SHARED
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.covariates import attach_composition, attach_known, attach_new
+from dcrec_spark.models.fitting.factors import select_columns
+from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
-from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout, Part
 from dcrec_spark.models.fitting.layout_settings import layout_settings
+from dcrec_spark.models.fitting.propensity import exposure_values, require_ratings, weighted_ratings
 from dcrec_spark.models.fitting.stages import fold_in
-from dcrec_spark.models.fitting.values import exposure_values, require_ratings, weighted_ratings
 from dcrec_spark.models.outcome.tables import completed
 
 _IDS = {"id": "id", "idx": "idx"}
@@ -24,9 +24,7 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, features: DataFrame 
 
     features : of the new rows. None: all at their means.
 
-    Raises
-    ------
-    DataError : a column is missing, or none of the known side's ids is known. ConfigError : ids of another kind.
+    Raises DataError: a column is missing, or none of the known side's ids is known. ConfigError: ids of another kind.
     """
     require_columns(dataset, fitted.id_columns, [])
     require_ids_alike(dataset, fitted.id_columns, (fitted.users, fitted.items))
@@ -53,7 +51,6 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, features: DataFrame 
 def _fold_in_exposure(
     fitted: FittedOutcome, exposure: FittedExposure, layout: Layout, new_is_user: bool, resources: FitResources
 ) -> tuple[Layout, Part]:
-    """Return the layout with a_hat of each pair, and the exposure factors of the side that is folded in."""
     known, family = fitted.exposure_table(not new_is_user), exposure.family
     states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, resources)
     folded = Part(states[new_is_user], family, NOTHING_SHARED)

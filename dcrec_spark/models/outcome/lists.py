@@ -3,10 +3,11 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
@@ -23,9 +24,9 @@ from dcrec_spark.models.fitting.checks import (
 from dcrec_spark.models.fitting.factors import list_array, matrix_of
 from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.rank import Ranking, rank
-from dcrec_spark.models.outcome.similar import Similarity, similar
 from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors
 
+Similarity = Literal["cosine", "inner_product"]
 _OTHER = {"user": "item", "item": "user"}
 # Users by whom the mean of a link is taken: its error is a fraction of that of the scores.
 SAMPLE = 2048
@@ -266,21 +267,9 @@ class RankedLists(OutcomeParams):
         return self._lists("item", n, seen, None)
 
     def recommendForItemSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
-        """Recommend the n best users for each known item of ``dataset``, as MLlib's ALS does.
+        """Return the n best users of the known items among those of ``dataset``, as MLlib's ALS returns them.
 
-        Parameters
-        ----------
-        dataset : DataFrame
-            Has the item column of training. Duplicates and unknown items are left out.
-        n : int
-            Users for each item, at most.
-        seen : DataFrame, optional
-            User and item columns as in training: pairs to leave out.
-
-        Returns
-        -------
-        DataFrame
-            ``item, recommendations: array<struct<user, rating>>``, best first, under the columns' names of training.
+        Parameters, results and errors are those of :meth:`recommendForAllItems`.
         """
         return self._lists("item", n, seen, dataset)
 
@@ -303,12 +292,6 @@ class RankedLists(OutcomeParams):
         return self.scoringVectors().lists(n, seen, chosen, side, names)
 
     def _offer(self, items: DataFrame | None, most: int | None) -> Offer | None:
-        """Return what may be recommended.
-
-        Raises
-        ------
-        DataError : a column is missing. ValueError : a limit without items, or one that is no whole number >= 1.
-        """
         if most is not None:
             require_number("maxPerCategory", most)
             if items is None:
@@ -363,9 +346,7 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
     items = vectors.items if offer is None else offer.of(vectors.items)
     most = None if offer is None else offer.most
     weight = vectors.exposure_weight
-    what = Ranking(
-        everybody, items.drop("id"), 1, vectors.n_items, vectors.intercept, most=most, exposure_weight=weight
-    )
+    what = Ranking(everybody, items, 1, vectors.n_items, vectors.intercept, most=most, exposure_weight=weight)
     ranked = rank(what, n, None)
     ids = vectors.items.select(F.col("idx").alias("col_idx"), F.col("id").alias("item_id"))
     return ranked.join(ids, "col_idx").select("rank", "item_id", "score", "preference", "confounder")
@@ -393,6 +374,57 @@ def _with_means_of_link(vectors: ScoringVectors) -> ScoringVectors:
 
 
 def _mean(users: DataFrame, part: str) -> list[float]:
-    """Average vectors, number by number."""
     by_place = users.select(F.posexplode(part)).groupBy("pos").agg(F.avg("col").alias("mean"))
     return [float(row["mean"]) for row in by_place.orderBy("pos").collect()]
+
+
+def similar(
+    rows: DataFrame,
+    n_rows: int,
+    n: int,
+    similarity: Similarity,
+    offer: Offer | None,
+    name: str = "item",
+) -> DataFrame:
+    """Rank the n rows of a side that are most like each of its rows.
+
+    cosine          beta_i . beta_j / (|beta_i| |beta_j|)      alike in kind, however much they are liked
+    inner_product   beta_i . beta_j                            alike in kind and strong: large factors come first
+
+    The confounder's factors have no part in it: they say who is shown an item, not what it is like.
+
+    Parameters
+    ----------
+    rows : ``idx, id, features``. n_rows : of the side, those without factors too.
+    offer : the rows that may be named as similar. All, if None.
+    name : of the side, in the names of the columns.
+
+    Returns
+    -------
+    DataFrame[{name}_id, rank, similar_{name}_id, similarity]
+
+    Raises
+    ------
+    ValueError : n is no whole number >= 1, or there is no such similarity.
+    """
+    require_number("n", n)
+    if similarity not in get_args(Similarity):
+        raise ValueError(f"similarity: found {similarity!r}, expected {' or '.join(get_args(Similarity))}")
+    vector = _unit(F.col("features")) if similarity == "cosine" else F.col("features")
+    nothing = F.expr("cast(array() as array<double>)").alias("confounder")
+    vectors = rows.select("idx", "id", vector.alias("preference"), nothing)
+    cols = vectors if offer is None else offer.of(vectors)
+    itself = vectors.select(F.col("idx").alias("row_idx"), F.col("idx").alias("col_idx"))
+    most = None if offer is None else offer.most
+    ranking = Ranking(vectors, cols, n_rows, n_rows, intercept=0.0, most=most)
+    ranked = rank(ranking, n, itself)
+    ids = {"row_idx": f"{name}_id", "col_idx": f"similar_{name}_id"}
+    for idx, column in ids.items():
+        ranked = ranked.join(rows.select(F.col("idx").alias(idx), F.col("id").alias(column)), idx)
+    return ranked.select(ids["row_idx"], "rank", ids["col_idx"], F.col("score").alias("similarity"))
+
+
+def _unit(vector: Column) -> Column:
+    """Return the vector at length 1. One of zeros stays as it is, like nothing."""
+    length = F.sqrt(F.aggregate(vector, F.lit(0.0), lambda total, x: total + x * x))
+    return F.when(length > 0, F.transform(vector, lambda x: x / length)).otherwise(vector)

@@ -13,12 +13,11 @@ from dcrec_spark.models.certainty.lists import sure_lists
 from dcrec_spark.models.certainty.overlap import overlaps_of
 from dcrec_spark.models.explain.explain import explain_pairs
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
-from dcrec_spark.models.families.poisson_exposure import PoissonExposure
+from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.families.registry import FAMILIES, family_of
 from dcrec_spark.models.fitting.degeneracies import Degeneracy
-from dcrec_spark.models.fitting.facts import OutcomeFacts
+from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome, OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
-from dcrec_spark.models.fitting.fitted import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.outcome.fold_in import fold_in_rows
 from dcrec_spark.models.outcome.lists import RankedLists, baseline_rating, require_exposure_model
@@ -418,7 +417,6 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
             self.exposureModel.release()
 
     def _fitted(self) -> FittedOutcome:
-        """Return the model as folding in and explaining need it."""
         stage_one = self.exposureModel
         exposure = None
         if stage_one is not None:
@@ -430,7 +428,6 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         )
 
     def _few_partitions(self) -> AbstractContextManager[None]:
-        """Plan shuffles for tables about as large as this model's."""
         settings = layout_settings(self, family_of(self).row_width)
         size = settings.bytes_of(self.numUsers + self.numItems)
         return few_partitions(self._tables.users.sparkSession, size)

@@ -84,11 +84,20 @@ def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
     chunks = _chunks(what, seen, n_chunks)
     pieces = _pieces(what, cols, n_pieces)
     best = chunks.crossJoin(pieces.hint("shuffle_replicate_nl")).mapInArrow(_scorer(n, what), RANKED)
-    return merged(best, n, what.most)
+    # The best of the pieces' best, in the same total order. A column among the n best of all under the limit is among
+    # those of its piece: fewer of its group are better there.
+    better = (F.desc("value"), "col_idx")
+    if what.most is not None:
+        of_group = F.row_number().over(Window.partitionBy("row_idx", "group").orderBy(*better))
+        best = best.withColumn("place", of_group)
+        best = best.where((F.col("place") <= what.most) | (F.col("group") == _OF_NO_GROUP))
+    order = Window.partitionBy("row_idx").orderBy(*better)
+    ranked = best.withColumn("rank", F.row_number().over(order).cast("long")).where(F.col("rank") <= n)
+    return ranked.select(_COLUMNS)
 
 
 def _against_one_piece(what: Ranking, cols: DataFrame, n: int, seen: DataFrame | None, n_chunks: int) -> DataFrame:
-    table = cols.select("idx", *what.vectors, group_of()).toArrow()
+    table = cols.select("idx", *what.vectors, "group").toArrow()
     if not table.num_rows:
         return what.rows.sparkSession.createDataFrame([], RANKED).select(_COLUMNS)
     piece, score_cells = piece_of(table), _cell_scorer(n, what)
@@ -116,8 +125,11 @@ def rows_and_seen(what: Ranking, seen: DataFrame | None) -> DataFrame:
 
 
 def with_group(what: Ranking) -> DataFrame:
-    """Return the columns with their group, null where there is no limit."""
-    return what.cols if what.most else what.cols.withColumn("group", F.lit(None))
+    """Return the columns with a number for their group: the same for all that are of none."""
+    group = (
+        F.coalesce(F.col("group").cast("long"), F.lit(_OF_NO_GROUP)) if what.most else F.lit(_OF_NO_GROUP).cast("long")
+    )
+    return what.cols.withColumn("group", group)
 
 
 def chunk_of(table: pa.Table) -> dict[str, Array]:
@@ -157,17 +169,12 @@ def _with_seen(rows: pa.Table, seen: pa.Table) -> dict[str, Array]:
 
 def _pieces(what: Ranking, cols: DataFrame, n_pieces: int) -> DataFrame:
     piece = F.pmod("idx", F.lit(n_pieces)).cast("int").alias("piece")
-    placed = cols.select(piece, "idx", *what.vectors, group_of())
+    placed = cols.select(piece, "idx", *what.vectors, "group")
 
     def to_cell(cols: pa.Table) -> pa.Table:
         return pa.table({"piece_data": pa.array([pack(piece_of(cols))], pa.binary())})
 
     return placed.repartitionById(n_pieces, "piece").groupBy("piece").applyInArrow(to_cell, "piece_data binary")
-
-
-def group_of() -> Column:
-    """Return the group of a column, a number for all that are of none."""
-    return F.coalesce(F.col("group").cast("long"), F.lit(_OF_NO_GROUP)).alias("group")
 
 
 def piece_of(cols: pa.Table) -> dict[str, Array]:
@@ -198,15 +205,11 @@ def _cell_scorer(n: int, what: Ranking) -> Callable[[dict[str, Array], dict[str,
 
     def score_cells(rows: dict[str, Array], cols: dict[str, Array]) -> pa.RecordBatch:
         dial = Dial(rows["exposure"], cols["exposure"], weight) if weight else None
-        seen = seen_within(rows, cols)
-        return as_batch(rows, cols, top_n(n, *parts_of(rows, cols), intercept, *seen, form, cap_of(cols, most), dial))
+        cap = None if most is None else Cap(cols["group"], most)
+        parts = [(rows[name], cols[name]) for name in ("preference", "confounder")]
+        return as_batch(rows, cols, top_n(n, parts[0], parts[1], intercept, seen_within(rows, cols), form, cap, dial))
 
     return score_cells
-
-
-def parts_of(rows: dict[str, Array], cols: dict[str, Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Return the preferences of a chunk and of a piece, and their confounders."""
-    return (rows["preference"], cols["preference"]), (rows["confounder"], cols["confounder"])
 
 
 def seen_within(rows: dict[str, Array], cols: dict[str, Array]) -> tuple[Array, Array]:
@@ -215,11 +218,6 @@ def seen_within(rows: dict[str, Array], cols: dict[str, Array]) -> tuple[Array, 
     seen_at[seen_at == len(cols["idx"])] = 0
     here = cols["idx"][seen_at] == rows["seen_col"]
     return np.searchsorted(rows["seen_row"][here], np.arange(len(rows["idx"]) + 1)), seen_at[here]
-
-
-def cap_of(cols: dict[str, Array], most: int | None) -> Cap | None:
-    """Return the limit on groups of a piece, if there is one."""
-    return None if most is None else Cap(cols["group"], most)
 
 
 def as_batch(rows: dict[str, Array], cols: dict[str, Array], ranked: Ranked) -> pa.RecordBatch:
@@ -237,17 +235,3 @@ def as_batch(rows: dict[str, Array], cols: dict[str, Array], ranked: Ranked) -> 
         ],
         names=[*_COLUMNS, "value", "group"],
     )
-
-
-def merged(best: DataFrame, n: int, most: int | None) -> DataFrame:
-    """Return the best of the pieces' best. The same total order as within a piece.
-
-    A column among the n best of all under the cap is among those of its piece: fewer of its group are better there.
-    """
-    better = (F.desc("value"), "col_idx")
-    if most is not None:
-        of_group = F.row_number().over(Window.partitionBy("row_idx", "group").orderBy(*better))
-        best = best.withColumn("place", of_group).where((F.col("place") <= most) | (F.col("group") == _OF_NO_GROUP))
-    order = Window.partitionBy("row_idx").orderBy(*better)
-    ranked = best.withColumn("rank", F.row_number().over(order).cast("long")).where(F.col("rank") <= n)
-    return ranked.select(_COLUMNS)

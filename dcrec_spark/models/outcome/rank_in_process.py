@@ -7,43 +7,24 @@ Where there is no cluster, and as many pairs and rows of lists as there is room 
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.kernels.csr import group_values
-from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.kernels.threads import over_rows
 from dcrec_spark.kernels.topn import Cap, Dial, Ranked, concatenate, top_n
-from dcrec_spark.models.fitting.arrow_cache import arrow_table
-from dcrec_spark.models.fitting.factors import matrix_of
+from dcrec_spark.models.fitting.factors import arrow_table, matrix_of
 from dcrec_spark.models.fitting.layout_settings import LOCAL_ROWS
 from dcrec_spark.models.fitting.process_layout import places
+from dcrec_spark.models.outcome.rank import Ranking, with_group
 from dcrec_spark.spark.planning import rows_at_most
 
 # Of scores that are made at a call, before anybody asks for a row; two cores take some seconds for a thousand million.
 LOCAL_SCORES = 10**10
-_OF_NO_GROUP = -1
-
-
-class Sides(NamedTuple):
-    """What is ranked: the frames ``id, idx, preference, confounder`` of rows and columns, perhaps with ``exposure``.
-
-    Under a limit on groups ``cols`` have a column ``group`` too, null where a column is of none. See
-    :class:`dcrec_spark.models.outcome.rank.Ranking`.
-    """
-
-    rows: DataFrame
-    cols: DataFrame
-    intercept: float
-    form: Form
-    most: int | None
-    exposure_weight: float = 0.0
 
 
 def are_few(n_rows: int, n_cols: int, n: int) -> bool:
@@ -51,28 +32,22 @@ def are_few(n_rows: int, n_cols: int, n: int) -> bool:
     return n_rows * (1 + n) + n_cols <= LOCAL_ROWS and n_rows * n_cols <= LOCAL_SCORES
 
 
-def rank_in_process(sides: Sides, n: int, seen: DataFrame | None, room: int) -> pa.Table | None:
+def rank_in_process(what: Ranking, n: int, seen: DataFrame | None, room: int) -> pa.Table | None:
     """Return the n best columns of each row: ``row_id, rank, col_id, score, preference, confounder``, in that order.
 
+    Both frames have a column ``id`` too.
     None where there are more pairs to leave out than there is room for.
 
-    Parameters
-    ----------
     seen : ``row_id, col_id`` of pairs to leave out, in any order and as often as you like, or None.
     room : so many of them.
     """
     pairs = [] if seen is None else [_no_more_than(room, seen)]
-    rows, cols, *left_out = collected([sides.rows, _with_group(sides.cols), *pairs])
+    # A frame as it is may have its table in this process.
+    cols_frame = with_group(what) if what.most else what.cols
+    rows, cols, *left_out = collected([what.rows, cols_frame, *pairs])
     if left_out and left_out[0].num_rows > room:
         return None
-    return _ranked(sides, n, rows.sort_by("idx"), cols.sort_by("idx"), *left_out)
-
-
-def _with_group(cols: DataFrame) -> DataFrame:
-    """Return the columns with a number for the group of all that are of none, where there are groups."""
-    if "group" not in cols.columns:
-        return cols
-    return cols.withColumn("group", F.coalesce(F.col("group").cast("long"), F.lit(_OF_NO_GROUP)))
+    return _ranked(what, n, rows.sort_by("idx"), cols.sort_by("idx"), *left_out)
 
 
 def _no_more_than(room: int, pairs: DataFrame) -> DataFrame:
@@ -91,14 +66,12 @@ def collected(frames: Sequence[DataFrame]) -> list[pa.Table]:
         return list(threads.map(collect, frames))
 
 
-def _ranked(sides: Sides, n: int, rows: pa.Table, cols: pa.Table, seen: pa.Table | None = None) -> pa.Table:
+def _ranked(what: Ranking, n: int, rows: pa.Table, cols: pa.Table, seen: pa.Table | None = None) -> pa.Table:
     if not (rows.num_rows and cols.num_rows):
         return _table(rows, cols, Ranked.none())
     pointer, places_of_seen = _left_out(rows, cols, seen)
-    cap = None if sides.most is None else Cap(cols["group"].to_numpy(), sides.most)
-    weight = sides.exposure_weight
-    names = ["preference", "confounder", *(["exposure"] if weight else [])]
-    parts = [tuple(matrix_of(table[name]) for table in (rows, cols)) for name in names]
+    cap = None if what.most is None else Cap(cols["group"].to_numpy(), what.most)
+    parts = [tuple(matrix_of(table[name]) for table in (rows, cols)) for name in what.vectors]
     ranked: dict[int, Ranked] = {}
 
     def rank(first: int, last: int) -> None:
@@ -109,12 +82,11 @@ def _ranked(sides: Sides, n: int, rows: pa.Table, cols: pa.Table, seen: pa.Table
             n,
             preference,
             confounder,
-            sides.intercept,
-            own - own[0],
-            places_of_seen[own[0] : own[-1]],
-            sides.form,
+            what.intercept,
+            (own - own[0], places_of_seen[own[0] : own[-1]]),
+            what.form,
             cap,
-            Dial(*exposure[0], weight) if weight else None,
+            Dial(*exposure[0], what.exposure_weight) if exposure else None,
         )
         ranked[first] = found._replace(row=found.row + first)
 
@@ -134,7 +106,6 @@ def _left_out(rows: pa.Table, cols: pa.Table, seen: pa.Table | None) -> tuple[Ar
 
 
 def _table(rows: pa.Table, cols: pa.Table, ranked: Ranked) -> pa.Table:
-    """Put the ids in the place of positions."""
     return pa.table(
         {
             "row_id": rows["id"].combine_chunks().take(pa.array(ranked.row)),
@@ -148,10 +119,7 @@ def _table(rows: pa.Table, cols: pa.Table, ranked: Ranked) -> pa.Table:
 
 
 def as_lists(ranked: pa.Table, row: str, col: str) -> pa.Table:
-    """Return one row for each list, ``row, recommendations: list<struct<col, rating>>``, best first.
-
-    ranked : of :func:`rank_in_process`. row, col : names of the ids.
-    """
+    """Return one row for each list, ``row, recommendations: list<struct<col, rating>>``, best first."""
     ids, rank = ranked["row_id"].combine_chunks(), ranked["rank"].to_numpy()
     first = np.flatnonzero(rank == 1)
     rating = ranked["score"].combine_chunks().cast(pa.float32())

@@ -10,8 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
-from dcrec_spark.models.fitting.arrow_cache import derive_frame
-from dcrec_spark.models.fitting.factors import list_array
+from dcrec_spark.models.fitting.factors import derive_frame, list_array
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.spark.lineage import cache_while_used

@@ -20,12 +20,11 @@ from pyspark.sql import functions as F
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.kernels.exposure import PLAIN, Form
-from dcrec_spark.models.fitting.arrow_cache import derive_frame
 from dcrec_spark.models.fitting.checks import require_number
-from dcrec_spark.models.fitting.factors import dot, gamma_mean, list_array, matrix_of
+from dcrec_spark.models.fitting.factors import derive_frame, dot, gamma_mean, list_array, matrix_of
 from dcrec_spark.models.fitting.lay_out import driver_of, width_of
 from dcrec_spark.models.outcome.rank import Ranking, rank
-from dcrec_spark.models.outcome.rank_in_process import Sides, are_few, as_lists, rank_in_process
+from dcrec_spark.models.outcome.rank_in_process import are_few, as_lists, rank_in_process
 from dcrec_spark.spark.lineage import is_local
 
 # Of a side's rows, whose ids an executor holds whole, so that pairs need not move to meet them: some 40 MB.
@@ -71,12 +70,7 @@ class ScoringVectors:
     exposure_weight: float = 0.0
 
     def join(self, pairs: DataFrame, user: str, item: str) -> tuple[DataFrame, Column, Column]:
-        """Return the pairs joined to the vectors, and both parts of their scores. Null for unknown ids.
-
-        Parameters
-        ----------
-        user, item : the columns of ids in ``pairs``.
-        """
+        """Return the pairs joined to the vectors, and both parts of their scores. Null for unknown ids."""
         sides = (("user", self.users, user), ("item", self.items, item))
         for side, vectors, column in sides:
             names = {"id": column, "preference": f"__{side}_preference", "confounder": f"__{side}_confounder"}
@@ -115,14 +109,10 @@ class ScoringVectors:
     ) -> DataFrame:
         """Return the n best of the other side for each row of ``side``. Ranked at once where that is little work.
 
-        Parameters
-        ----------
         seen : ``user_id, item_id`` of pairs to leave out. chosen : ``id`` of the requested rows. None: all.
         offer : the other side's that may be in a list. All, if None.
 
-        Returns
-        -------
-        DataFrame[user_id, rank, item_id, score, preference, confounder]
+        Returns DataFrame[user_id, rank, item_id, score, preference, confounder]
         """
         here = self._here(n, seen, chosen, side, offer)
         if here is not None:
@@ -167,29 +157,21 @@ class ScoringVectors:
         spark = self.users.sparkSession
         if not is_local(spark):
             return None
-        counts = {"user": self.n_users, "item": self.n_items}
-        if not are_few(counts[side], counts[_OTHER[side]], n):
+        what = self._ranking(chosen, side, offer)
+        if not are_few(what.n_rows, what.n_cols, n):
             return None
         names = F.col(f"{side}_id").alias("row_id"), F.col(f"{_OTHER[side]}_id").alias("col_id")
-        rows, cols = self._sides(chosen, side, offer)
-        most = None if offer is None else offer.most
-        sides = Sides(rows, cols, self.intercept, self.form, most, self.exposure_weight)
         left_out = None if seen is None else seen.select(*names)
         room = 0 if left_out is None else driver_of(spark).room_for(width_of(left_out))
-        return rank_in_process(sides, n, left_out, room)
+        return rank_in_process(what, n, left_out, room)
 
     def _on_cluster(
         self, n: int, seen: DataFrame | None, chosen: DataFrame | None, side: str, offer: Offer | None
     ) -> DataFrame:
-        counts, other = {"user": self.n_users, "item": self.n_items}, _OTHER[side]
-        rows, cols = self._sides(chosen, side, offer)
-        names, most = {side: "row_idx", other: "col_idx"}, None if offer is None else offer.most
-        sides = rows.drop("id"), cols.drop("id")
-        n_rows, n_cols, weight = counts[side], counts[other], self.exposure_weight
-        ranking = Ranking(*sides, n_rows, n_cols, self.intercept, self.form, most, weight)
-        left_out = None if seen is None else self._indexed(seen, names)
-        ranked = rank(ranking, n, left_out)
-        for name, table in ((side, rows), (other, self._tables[other])):
+        what, other = self._ranking(chosen, side, offer), _OTHER[side]
+        names = {side: "row_idx", other: "col_idx"}
+        ranked = rank(what, n, None if seen is None else self._indexed(seen, names))
+        for name, table in ((side, what.rows), (other, self._tables[other])):
             ids = table.select(F.col("idx").alias(names[name]), F.col("id").alias(f"{name}_id"))
             ranked = ranked.join(ids, names[name])
         return ranked.select(*_COLUMNS)
@@ -198,11 +180,13 @@ class ScoringVectors:
     def _tables(self) -> dict[str, DataFrame]:
         return {"user": self.users, "item": self.items}
 
-    def _sides(self, chosen: DataFrame | None, side: str, offer: Offer | None) -> tuple[DataFrame, DataFrame]:
-        """Return the requested rows, and the columns that may be in their lists."""
+    def _ranking(self, chosen: DataFrame | None, side: str, offer: Offer | None) -> Ranking:
         rows, cols = self._tables[side], self._tables[_OTHER[side]]
+        counts = {"user": self.n_users, "item": self.n_items}
         rows = rows if chosen is None else rows.join(chosen, "id", "left_semi")
-        return rows, cols if offer is None else offer.of(cols)
+        cols, most = (cols, None) if offer is None else (offer.of(cols), offer.most)
+        sizes = counts[side], counts[_OTHER[side]]
+        return Ranking(rows, cols, *sizes, self.intercept, self.form, most, self.exposure_weight)
 
     def _indexed(self, seen: DataFrame, names: dict[str, str]) -> DataFrame:
         """Return the pairs by their indices: rows of a side that executors hold whole stay where they are."""
@@ -213,7 +197,6 @@ class ScoringVectors:
 
 
 def _linked(form: Form) -> Column:
-    """Return gamma_u h_ui of the joined pairs, and the products of the numbers in front."""
     both = [F.col(f"__{side}_confounder") for side in ("user", "item")]
     a_hat = dot(*[F.slice(vector, form.front + 1, F.size(vector) - form.front) for vector in both])
     linked = F.log(a_hat + F.lit(form.offset))
@@ -274,7 +257,6 @@ def _parts(is_user: bool, parts: PartsOfVectors) -> tuple[Column, Column]:
 
 
 def _extended(vector: Column, last: Column, form: Form) -> Column:
-    """Return the vector with what the mean of h takes off, where it is not plainly a_hat."""
     return vector if form == PLAIN else F.concat(vector, F.array(last))
 
 

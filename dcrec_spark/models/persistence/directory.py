@@ -54,10 +54,9 @@ _log = logging.getLogger(__name__)
 def open_directory(path: str, spark: SparkSession) -> tuple[Directories | ObjectFiles, str]:
     """Return the store that a model's path names, and the absolute path inside it.
 
-    Raises
-    ------
-    ConfigError : the store can not hold a model, or Spark and this package would look in different ones: Spark takes
-        a path without a scheme for one on the cluster's default file system, which a Pipeline around a model does too.
+    Raises ConfigError: the store can not hold a model, or Spark and this package would look in different ones: Spark
+    takes a path without a scheme for one on the cluster's default file system, which a Pipeline around a model does
+    too.
     """
     text = os.fspath(path)
     files, inside = open_files(text, spark, SETTING)
@@ -73,12 +72,7 @@ def open_directory(path: str, spark: SparkSession) -> tuple[Directories | Object
 
 
 def require_free(files: Files, path: str, overwrite: bool) -> None:
-    """Refuse a path that can not be written, or holds what may not be replaced, before any work is done.
-
-    Raises
-    ------
-    ConfigError : something is there and ``overwrite`` was not set, or it is no model, and stays.
-    """
+    """Refuse a path that can not be written, or holds what may not be replaced, before any work is done."""
     require_writable(files, path.rpartition("/")[0] or "/", files.uri(path), SETTING)
     if not files.exists(path):
         return
@@ -117,9 +111,7 @@ def placed(files: Objects, path: str, data: str) -> Iterator[Callable[[Mapping[s
 
     That makes the metadata those that readers find, and removes the data of before.
 
-    Raises
-    ------
-    ConflictError : another process saved a model there meanwhile, which stays. What was written is removed.
+    Raises ConflictError: another process saved a model there meanwhile, which stays. What was written is removed.
     """
     version, before = files.version(f"{path}/{METADATA}"), (_parse(files, path) or {}).get("data")
 
@@ -150,32 +142,27 @@ def commit(files: Directories, staged: str, path: str, overwrite: bool) -> None:
         if not files.exists(path):
             raise
         require_free(files, path, overwrite)
-        _replace(files, staged, path)
-
-
-def _replace(files: Directories, staged: str, path: str) -> None:
-    metadata = files.read(f"{staged}/{METADATA}")
-    data = json.loads(metadata)["data"]
-    with files.lock(f"{path}/{LOCK}"):
-        try:
-            files.rename(f"{staged}/{data}", f"{path}/{data}")
-            files.make_directory(f"{path}/{FOLDER}")
-            files.write(f"{path}/{METADATA}", metadata)
-        except BaseException:
-            if (_parse(files, path) or {}).get("data") != data:  # of a write that fails one can not know
-                files.delete(f"{path}/{data}")
-            raise
-        for entry in files.list(path):
-            if DATA.fullmatch(entry.name) and entry.name != data:
-                files.delete(f"{path}/{entry.name}")
+        metadata = files.read(f"{staged}/{METADATA}")
+        data = json.loads(metadata)["data"]
+        with files.lock(f"{path}/{LOCK}"):
+            try:
+                files.rename(f"{staged}/{data}", f"{path}/{data}")
+                files.make_directory(f"{path}/{FOLDER}")
+                files.write(f"{path}/{METADATA}", metadata)
+            except BaseException:
+                if (_parse(files, path) or {}).get("data") != data:  # of a write that fails one can not know
+                    files.delete(f"{path}/{data}")
+                raise
+            for entry in files.list(path):
+                if DATA.fullmatch(entry.name) and entry.name != data:
+                    files.delete(f"{path}/{entry.name}")
 
 
 def read_metadata(files: Files, path: str) -> dict[str, Any]:
     """Read the metadata of a saved estimator or model.
 
-    Raises
-    ------
-    DataError : there is nothing, or no model, or half of one. ConfigError : another format than this version reads.
+    Raises DataError: there is nothing, or no model, or half of one. ConfigError: another format than this version
+    reads.
     """
     where = files.uri(path)
     if not files.exists(path):
@@ -217,7 +204,6 @@ def _parse(files: Files, path: str) -> dict[str, Any] | None:
 
 
 def _is_remains(files: Files, path: str) -> bool:
-    """Whether there is an empty directory, or one with nothing but what a save that died has left."""
     try:
         names = {entry.name for entry in files.list(path)}
     except NotADirectoryError:

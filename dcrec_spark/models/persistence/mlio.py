@@ -147,6 +147,12 @@ class Writer(MLWriter):
     def _about(self) -> dict[str, Any]:
         instance = self._instance
         parts = _params_with_parts(instance)
+        frames = [param.name for param, value in instance._paramMap.items() if isinstance(value, DataFrame)]
+        if frames:
+            raise ConfigError(
+                f"{frames[0]}: found a table, which is not saved with an estimator: clear the Param, and set it again "
+                "after loading"
+            )
         return {
             "class": _class_name(type(instance)),
             "timestamp": int(time.time() * 1000),

@@ -13,7 +13,7 @@ from dcrec_spark.engine.build import build_process_side
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.engine.sides import State
-from dcrec_spark.models.families.poisson_exposure import PoissonExposure
+from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.covariates import Covariates, attach_composition

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.models.fitting.arrow_cache import arrow_table, cached_frame, derive_frame, select_columns
+from dcrec_spark.models.fitting.factors import arrow_table, cached_frame, derive_frame, select_columns
 
 TABLE = pa.table({"id": ["a", "b"], "idx": [0, 1], "bias": [0.5, None]})
 

@@ -7,7 +7,7 @@ import pytest
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.engine.acceleration import LEAD
-from dcrec_spark.models.fitting.resumption import KeptSweep
+from dcrec_spark.models.fitting.stages import KeptSweep
 from tests.models.data_sets import NAMES, exposure, outcome
 from tests.models.fitting.memory_layout import Ratings, fit_stages, in_blocks, in_process
 from tests.problems import assert_same

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.local.fits import Ratings, fit_outcome
 from dcrec_spark.models.families import poisson_steps
 from dcrec_spark.models.families.gamma_poisson import GammaPrior
-from dcrec_spark.models.fitting.degeneracies import Degeneracy, Kind, find_degeneracies, vanished
+from dcrec_spark.models.fitting.degeneracies import Defect, Degeneracy, find_degeneracies, vanished
 from tests.models.data_sets import NUMBERS, exposure, outcome
 from tests.reference.poisson import Priors
 from tests.simulated_exposures import drawn, posterior
@@ -35,7 +35,7 @@ def test_zero_and_duplicate_factors_are_named() -> None:
     users[:, 1] = 0.0
     users[:, 3] = users[:, 0]
     facts = find_degeneracies("outcome", users.T @ users, items.T @ items)
-    assert facts == [Degeneracy("outcome", Kind.ZERO, (1,)), Degeneracy("outcome", Kind.COPIES, (0, 2))]
+    assert facts == [Degeneracy("outcome", Defect.ZERO, (1,)), Degeneracy("outcome", Defect.COPIES, (0, 2))]
     assert [fact.sentence for fact in facts] == [
         "outcome: factor 1 is zero: a smaller rank would do",
         "outcome: factors 0, 2 are copies of one another: a smaller rank, or another seed",
@@ -57,7 +57,7 @@ def test_gamma_factors_that_are_left_at_their_prior_are_named() -> None:
     left = (user_shape < 1.1 * 0.3).all(axis=0)
     assert 0 < left.sum() < 20
     facts = find_degeneracies("exposure", users.T @ users, items.T @ items, 1.0, at_prior)
-    assert facts == [Degeneracy("exposure", Kind.AT_PRIOR, tuple(np.flatnonzero(left)))]
+    assert facts == [Degeneracy("exposure", Defect.AT_PRIOR, tuple(np.flatnonzero(left)))]
     assert vanished(find_degeneracies("exposure", np.eye(2), np.eye(2), 1.0, np.full(2, True)))
 
 

@@ -14,7 +14,7 @@ from dcrec_spark.engine.cells import unpack
 from dcrec_spark.engine.cluster import ClusterSide
 from dcrec_spark.engine.process import ProcessSide
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.models.families.poisson_exposure import PoissonExposure
+from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
-from dcrec_spark.models.fitting.resumption import KeptSweep
+from dcrec_spark.models.fitting.stages import KeptSweep
 from tests.frames import frame_of
 from tests.models.fitting.test_blocks import Memory
 

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from dcrec_spark import Blend, BlendModel
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.kernels.simplex import least_squares_on_simplex
+from dcrec_spark.kernels.solvers import least_squares_on_simplex
 from tests.frames import frame_of
 from tests.models.data_sets import NAMES, outcome
 from tests.problems import assert_same

@@ -158,11 +158,14 @@ def test_settings_that_do_not_go_together_are_refused(
         outcome(**settings, exposureModel=stage_one).fit(NAMES.frame(spark))
 
 
-def test_a_poisson_outcome_takes_no_features(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
-    ratings = NAMES.frame(spark)
-    for name in ("userFeatures", "itemFeatures"):
-        with pytest.raises(ConfigError, match=f"{name}=.* with outcome=poisson"):
-            outcome(outcome="poisson", exposureModel=stage_one, **{name: ratings}).fit(ratings)
+def test_features_are_refused_where_nothing_has_slopes_and_by_a_start_without_them(
+    spark: SparkSession, fitted: DeconfoundedMFModel, stage_one: PoissonFactorizationModel
+) -> None:
+    given: dict[str, Any] = {"userFeatures": feature_frames(spark)[0], "exposureModel": stage_one}
+    with pytest.raises(ConfigError, match=r"userFeatures=.* with outcome=poisson, .*: leave userFeatures out"):
+        outcome(outcome="poisson", **given).fit(NAMES.frame(spark))
+    with pytest.raises(ConfigError, match=r"userFeatures: found \[.*\], and initialModel was fitted with \[\]"):
+        outcome(**given, initialModel=fitted).fit(NAMES.frame(spark))
 
 
 def test_a_propensity_of_the_smallest_number_is_named(spark: SparkSession) -> None:

@@ -309,7 +309,9 @@ def test_pairs_to_leave_out_are_made_once_and_too_many_are_none_of_this_process(
     pairs = spark.range(43, numPartitions=2).selectExpr("cast(id as string) row_id", "cast(id as string) col_id")
     pairs = pairs.mapInArrow(noted, "row_id string, col_id string")
     vectors = fitted.model.scoringVectors()
-    sides = rank_in_process.Sides(vectors.users, vectors.items, vectors.intercept, vectors.form, None)
+    sides = rank.Ranking(
+        vectors.users, vectors.items, vectors.n_users, vectors.n_items, vectors.intercept, vectors.form
+    )
     assert rank_in_process.rank_in_process(sides, 2, pairs, 43) is not None
     assert made.value == 43
     assert rank_in_process.rank_in_process(sides, 2, pairs, 42) is None

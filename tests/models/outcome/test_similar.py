@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.models.outcome import rank
-from dcrec_spark.models.outcome.similar import Similarity, similar
+from dcrec_spark.models.outcome.lists import Similarity, similar
 from dcrec_spark.models.outcome.vectors import Offer
 from tests.frames import frame_of
 

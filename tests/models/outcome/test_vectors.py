@@ -6,8 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.kernels.exposure import PLAIN, Form
-from dcrec_spark.models.fitting.arrow_cache import arrow_table, cached_frame
-from dcrec_spark.models.fitting.factors import list_array
+from dcrec_spark.models.fitting.factors import arrow_table, cached_frame, list_array
 from dcrec_spark.models.outcome.tables import completed
 from dcrec_spark.models.outcome.vectors import PartsOfVectors, scoring_vectors
 

@@ -131,6 +131,16 @@ def test_an_estimator_is_saved_with_its_exposure_model(spark: SparkSession, tmp_
 # Refusals
 
 
+def test_an_estimator_with_a_table_of_features_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    features = frame_of(spark, [(1, 2.0)], "user int, age double")
+    estimator = DeconfoundedMF(userFeatures=features)
+    with pytest.raises(ConfigError, match=r"userFeatures: found a table, .*: clear the Param"):
+        estimator.save(str(tmp_path / "estimator"))
+    assert names_in(tmp_path) == []
+    estimator.clear(estimator.userFeatures)
+    estimator.save(str(tmp_path / "estimator"))
+
+
 def test_a_path_in_use_is_refused(spark: SparkSession, saved: Path) -> None:
     with pytest.raises(ConfigError, match=r"model exists already; write\(\)\.overwrite\(\)\.save"):
         exposure_model(spark, 2.0).save(str(saved))

@@ -1,4 +1,7 @@
-"""The Poisson outcome as a family: y_ui ~ Poisson(theta_u . beta_i + gamma_u a_hat_ui + beta_0), posterior means.
+"""Poisson factorization as families: the exposure model, and an outcome. Gamma posteriors of all factors.
+
+    exposure    a_ui ~ Poisson(pi_u . lambda_i)
+    outcome     y_ui ~ Poisson(theta_u . beta_i + gamma_u a_hat_ui + beta_0), posterior means
 
 The paper speaks of MAP estimates, with shapes below 1 the mode is degenerate, so that the posterior means stand in for
 it, as in Gopalan et al. 2015.
@@ -19,6 +22,7 @@ from dcrec_spark.kernels.poisson import update_shape
 from dcrec_spark.models.families.base import (
     BlockExplanation,
     Explainer,
+    Family,
     Objective,
     Observed,
     OutcomeFamily,
@@ -26,11 +30,70 @@ from dcrec_spark.models.families.base import (
     TableColumn,
     filled,
 )
-from dcrec_spark.models.families.gamma_poisson import Gamma, GammaPrior, Part, SharedGammas, count_block, prior_shapes
+from dcrec_spark.models.families.gamma_poisson import (
+    Gamma,
+    GammaPrior,
+    RowPart,
+    SharedGammas,
+    count_block,
+    prior_shapes,
+)
 from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps, at_prior
 
+NOTHING_SHARED = SharedGammas()
 # Priors of the paper.
 CONFOUNDER_PRIOR, INTERCEPT_PRIOR = GammaPrior(1.0, 1.0), GammaPrior(0.3, 0.3)
+
+
+class PoissonExposure(Family):
+    """Stage 1 (Gopalan, Hofman, Blei 2015)."""
+
+    stage = "exposure"
+    value = "exposure_count"
+    objective = Objective("ELBO", rises=True)
+    splits = True
+    reads = ("shapePrior", "ratePrior")
+
+    @property
+    def prior(self) -> GammaPrior:
+        """The Gamma prior of all factors."""
+        return GammaPrior(self.settings["shapePrior"], self.settings["ratePrior"])
+
+    def steps(self, observed: Observed, precision: str | None = None) -> GammaPoissonSteps:
+        """Coordinate ascent without confounder and intercept."""
+        return GammaPoissonSteps(
+            stage=self.stage,
+            count=self.value,
+            rank=self.rank,
+            prior=self.prior,
+            seed=self.settings["seed"],
+            precision=precision or self.settings["precision"],
+            validates=observed.held_out,
+            accelerates=True,
+        )
+
+    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
+        """Shape and rate. The rows of a fitted side have one rate, those of a fold-in may have others."""
+        return TableColumn("shape", self.rank), TableColumn("rate", self.rank, same_for_all=True)
+
+    def table_of(self, memory: Arrays, is_user: bool, shared: Any = NOTHING_SHARED) -> dict[str, Array]:
+        """Return the posterior of each row."""
+        return {"shape": memory["shape"], "rate": np.broadcast_to(memory["rate"], memory["shape"].shape)}
+
+    def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
+        """Return the posterior of each row."""
+        return {"shape": columns["shape"], "rate": columns["rate"]}
+
+    def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array:
+        """By the users' shapes: posterior means never vanish."""
+        return at_prior(self.prior, users, observed.n_users, self._total(observed))
+
+    def variation(self, observed: Observed) -> float:
+        """All pairs, each as large as the mean count of all."""
+        return self._total(observed) ** 2 / observed.n_pairs
+
+    def _total(self, observed: Observed) -> float:
+        return observed.means[self.value] * observed.nonzeros
 
 
 class PoissonOutcome(OutcomeFamily):
@@ -38,6 +101,7 @@ class PoissonOutcome(OutcomeFamily):
 
     objective = Objective("ELBO", rises=True)
     unrated_are_zeros = True
+    splits = True
     reads = ("fitIntercept", "unobservedWeight", "gammaShape", "gammaRate")
     warm_start_settings = ("outcome", "rank", "adjustment", "confounderWeight", "fitIntercept")
     allowed: ClassVar[Mapping[str, tuple[Any, ...]]] = {
@@ -51,11 +115,6 @@ class PoissonOutcome(OutcomeFamily):
         "userFeatures": (None,),
         "itemFeatures": (None,),
     }
-
-    @property
-    def splits(self) -> bool:
-        """Items may be heavy."""
-        return True
 
     @property
     def prior(self) -> GammaPrior:
@@ -161,7 +220,9 @@ def explain_rows(
         gamma = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
         shape, rate = np.hstack([shape, memory["gamma_shape"]]), np.hstack([rate, memory["gamma_rate"]])
     items = model.row_layout(is_user=False)
-    cols, means = (np.ascontiguousarray(items.part(inputs.inbox, part)) for part in (Part.GEOMETRIC_MEAN, Part.MEAN))
+    cols, means = (
+        np.ascontiguousarray(items.part(inputs.inbox, part)) for part in (RowPart.GEOMETRIC_MEAN, RowPart.MEAN)
+    )
     parts = explain_poisson(counts, UserGammas(prior, shape, rate), cols, means, wanted)
     updated = update_shape(prior, counts, geometric_mean(shape, rate), cols)
     theta, implied = ((s / rate)[:, : model.rank] for s in (shape, updated))

@@ -242,8 +242,10 @@ def alternate(
                     best = now
                 live.keep_only((now.users, now.items, best.users, best.items))
                 if after_sweep is not None:
-                    values, numbers = tuple(history.values), _plain_numbers(now.items.sums)
-                    so_far = Past(values, history.converged, history.small_gains, acceleration.streak, numbers)
+                    numbers = {name: float(value) for name, value in now.items.sums.items() if np.ndim(value) == 0}
+                    so_far = Past(
+                        tuple(history.values), history.converged, history.small_gains, acceleration.streak, numbers
+                    )
                     after_sweep(now.users, now.items, now.shared, so_far)
                 goes_on = not (history.converged or patience.exhausted)
                 if goes_on and len(history.values) % stop.checkpoint_interval == 0:
@@ -368,10 +370,6 @@ class _Ascent:
     def _move_items(self, steps: Steps, shared: Any, user_state: State, remembered: State | None) -> State:
         moved = self.live.add(self.items.half_step(steps.items(shared), user_state, remembered))
         return self.live.replace(moved, add_scores(self.users, steps, shared, user_state, moved))
-
-
-def _plain_numbers(sums: Arrays) -> dict[str, float]:
-    return {name: float(value) for name, value in sums.items() if np.ndim(value) == 0}
 
 
 def _end_lineage(now: _Moment, best: _Moment, live: LiveStates) -> tuple[_Moment, _Moment]:

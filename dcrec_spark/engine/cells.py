@@ -13,7 +13,7 @@ A binary cell crosses by a bulk copy, where an array column is written element b
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -75,15 +75,15 @@ def unpack(cell: Cell) -> dict[str, Array]:
 def cells_in(column: pa.Array | pa.ChunkedArray) -> list[memoryview]:
     """Return the cells of a column of a batch or of a table, as views of it: reading a value, Arrow would copy it."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    return [cell for chunk in chunks if len(chunk) for cell in _cells_in(chunk)]
-
-
-def _cells_in(chunk: pa.Array) -> Iterator[memoryview]:
-    _, offsets, data = chunk.buffers()
-    wide = pa.types.is_large_binary(chunk.type)
-    ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[chunk.offset :][: len(chunk) + 1].tolist()
-    view = memoryview(data).cast("B")
-    return (view[begin:end] for begin, end in pairwise(ends))
+    cells: list[memoryview] = []
+    for chunk in chunks:
+        if len(chunk):
+            _, offsets, data = chunk.buffers()
+            wide = pa.types.is_large_binary(chunk.type)
+            ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[chunk.offset :][: len(chunk) + 1].tolist()
+            view = memoryview(data).cast("B")
+            cells += [view[begin:end] for begin, end in pairwise(ends)]
+    return cells
 
 
 def _aligned(size: int) -> int:

@@ -109,14 +109,9 @@ class ClusterPlan(NamedTuple):
 
 
 def plan_cluster(size: Size, cores: int, executors: int | None = None) -> ClusterPlan:
-    """Plan a fit of both stages over blocks.
+    """Plan a fit of both stages over blocks. Users and items are taken to have about equally many ratings each.
 
-    size : Size
-        Ratings and models. Users and items are taken to have about equally many ratings each.
-    cores : int
-        Of each executor.
-    executors : int, optional
-        By default so many that each caches 8 GB of blocks at most.
+    cores : of each executor. executors : by default so many that each caches 8 GB of blocks at most.
 
     Examples
     --------

@@ -70,12 +70,8 @@ class Explained(NamedTuple):
     contribution: Floats
 
 
-class _Parts(NamedTuple):
-    """One row: the baseline of its pairs (P,). Contributions are of_pair (P, F) times of_rating (J, F)."""
-
-    baseline: Floats
-    of_pair: Floats
-    of_rating: Floats
+# Of one row: the baseline of its pairs, (P,). Contributions are the second, (P, F), times the third, (J, F).
+_Parts = tuple[Floats, Floats, Floats]
 
 
 def explain_ridge(block: RatingBlock, system: System, wanted: Wanted, rank: int) -> Explained:
@@ -96,7 +92,7 @@ def _ridge_parts(block: RatingBlock, system: System, wanted: Wanted, rank: int) 
         sought[:, :rank] = sources[wanted.of_row(row), :rank]
         of_pair = solve(matrix, sought.T).T
         of_rating = gather(sources, block, start, end, bordered) * system.pull[start:end, None]
-        yield _Parts(of_pair @ system.right[row], of_pair, of_rating)
+        yield of_pair @ system.right[row], of_pair, of_rating
 
 
 def _poisson_parts(
@@ -112,7 +108,7 @@ def _poisson_parts(
         total = share.sum(axis=0)
         share /= np.where(total > 0, total, 1.0)
         sought = means[wanted.of_row(row)]
-        yield _Parts(sought @ prior[row], sought * above[row], share)
+        yield sought @ prior[row], sought * above[row], share
 
 
 def _collect(rows: Iterator[_Parts], row_ptr: NDArray[np.int64], wanted: Wanted) -> Explained:

@@ -110,11 +110,6 @@ def observed_sums(
     }
 
 
-def of_ratings(sums: Mapping[str, Array]) -> dict[str, Array]:
-    """Select the sums of :func:`observed_sums`."""
-    return {name: sums[name] for name in ("square", "linear", "curvature")}
-
-
 def held_out_sums(
     block: RatingBlock, rows: Floats, others: Floats, shared: Shared, design: Design, is_user: bool = False
 ) -> Sums:

@@ -13,7 +13,7 @@ from dcrec_spark.evaluation.metrics import ranking_metrics
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.kernels.csr import group_values
 from dcrec_spark.kernels.topn import Dial, top_n
-from dcrec_spark.local.fits import Exposure, Outcome, Ratings
+from dcrec_spark.local.fits import Outcome, Ratings
 
 
 class ListPlaces(NamedTuple):
@@ -32,20 +32,15 @@ class ListValue(NamedTuple):
     regret: float
 
 
-def rank_unseen(
-    model: Outcome, seen: Ratings, n: int, exposure_weight: float = 0.0, exposure: Exposure | None = None
-) -> ListPlaces:
-    """Rank the n best items of each user that ``seen`` does not have, as the fitted model of the estimator does.
-
-    exposure_weight : the Param exposureWeight. exposure : for the dial of a model that has none.
-    """
+def rank_unseen(model: Outcome, seen: Ratings, n: int, exposure_weight: float = 0.0) -> ListPlaces:
+    """Rank the n best items of each user that ``seen`` does not have, as the fitted model of the estimator does."""
     users, items, n_users, n_items = model.users, model.items, len(model.users), len(model.items)
     baseline = np.full(n_users, model.intercept)
     if model.user_bias is not None and model.item_bias is not None:
         users = np.column_stack([users, model.user_bias, np.ones(n_users)])
         items = np.column_stack([items, np.ones(n_items), model.item_bias])
         baseline = baseline + model.user_bias
-    dial, exposed = None, exposure or model.exposure
+    dial, exposed = None, model.exposure
     if exposure_weight and exposed is not None:
         sides = np.column_stack([exposed.users, baseline]), np.column_stack([exposed.items, np.zeros(n_items)])
         dial = Dial(*sides, exposure_weight)

@@ -171,8 +171,11 @@ def confounder(fitted: Exposure, kind: Confounder) -> Exposure:
     """
     if kind == "fitted":
         return fitted
-    users, items = (np.random.default_rng(at).permutation(of) for at, of in enumerate((fitted.users, fitted.items)))
-    return Exposure(users, items)
+    return Exposure(_dealt_out(fitted.users), _dealt_out(fitted.items))
+
+
+def _dealt_out(rows: Array) -> Array:
+    return np.asarray(rows[np.random.default_rng(0).permutation(len(rows))])
 
 
 def weights_of(parts: Parts, part: str, train: str, estimator: PoissonFactorization) -> Array:
@@ -188,7 +191,6 @@ def side_by_side(
     shared: Shared,
     works: Sequence[Work],
     function: Callable[[Shared, Work], Result],
-    rounds: int = ROUNDS,
 ) -> Generator[Result, None, None]:
     """Yield ``function(shared, work)`` for each of ``works``, in their order, each computed by one task.
 
@@ -196,7 +198,6 @@ def side_by_side(
     caller has the results before it.
 
     shared, works, results : can be pickled. Spark sends ``shared`` to each executor once.
-    rounds : tasks for each core in a job.
     """
     shared_value = broadcast(spark, (shared, list(works)))
 
@@ -208,7 +209,7 @@ def side_by_side(
                     cell = pickle.dumps(function(everything, all_works[number]))
                 yield pa.RecordBatch.from_pydict({"id": [number], "data": pa.array([cell], pa.binary())})
 
-    wave = rounds * cores(spark)
+    wave = ROUNDS * cores(spark)
     try:
         for start in range(0, len(works), wave):
             end = min(start + wave, len(works))

@@ -68,16 +68,13 @@ class Getter(Generic[T]):
     def __get__(self, instance: Params, owner: type) -> Callable[[], T]: ...
 
     def __get__(self, instance: Params | None, owner: type) -> Any:
-        """Bind the getter to an estimator or model."""
         return self if instance is None else lambda: instance.getOrDefault(self._name)
 
 
 class Setter(Generic[T]):
     """``setRank``: set a Param, and return the estimator.
 
-    Raises
-    ------
-    TypeError : the value is outside the Param's domain. AttributeError : a fitted model keeps the Param.
+    Raises TypeError: the value is outside the Param's domain. AttributeError: a fitted model keeps the Param.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -91,7 +88,6 @@ class Setter(Generic[T]):
     def __get__(self, instance: P, owner: type) -> Callable[[T], P]: ...
 
     def __get__(self, instance: Params | None, owner: type) -> Any:
-        """Bind the setter to an estimator or model."""
         if instance is None:
             return self
 
@@ -136,12 +132,7 @@ def declare(name: str, doc: str, domain: Domain) -> Any:
 
 
 def keyword_only(method: F) -> F:
-    """Decorate a constructor, as ``pyspark.keyword_only`` does. The message on a wrong name has the nearest right one.
-
-    Raises
-    ------
-    TypeError : by the decorated method, for a keyword that it does not have.
-    """
+    """Decorate a constructor, as ``pyspark.keyword_only`` does. The message on a wrong name has the nearest one."""
     parameters = inspect.signature(method).parameters.values()
     known = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
     recording: Callable[..., Any] = pyspark.keyword_only(method)

@@ -86,7 +86,12 @@ def intervals_of(
     pairs_of(fitted, ratings)
     rated = resources.add(keep(observed(ratings, fitted.params.getOrDefault("validationIndicatorCol")))).frame
     known = pairs_of(fitted, rated)
-    _require_raters(fitted, known)
+    stranger = known.join(fitted.users.select(F.col("id").alias("user_id")), "user_id", "left_anti").first()
+    if stranger:
+        raise DataError(
+            f"ratings has user {stranger['user_id']!r}, who is not in the model: an item's interval depends on all "
+            "who rated it; fold in new users and ask the extended model, not one of the new users alone"
+        )
     require_known(fitted, wanted, known, "assess")
     layout = lay_out_pairs(fitted, wanted, rated, resources, everyone=True)
     intervals, level = _intervals(fitted, layout, coverage, resources)
@@ -94,16 +99,6 @@ def intervals_of(
         ids = table.select(F.col("idx").alias(f"{name}_idx"), F.col("id").alias(f"{name}_id"))
         intervals = intervals.join(ids, f"{name}_idx")
     return intervals.select(*PAIR, "prediction", "low", "high", "extrapolates"), level
-
-
-def _require_raters(fitted: FittedOutcome, rated: DataFrame) -> None:
-    """Refuse ratings of users that the model does not have: its items were fitted with them."""
-    stranger = rated.join(fitted.users.select(F.col("id").alias("user_id")), "user_id", "left_anti").first()
-    if stranger:
-        raise DataError(
-            f"ratings has user {stranger['user_id']!r}, who is not in the model: an item's interval depends on all "
-            "who rated it; fold in new users and ask the extended model, not one of the new users alone"
-        )
 
 
 def _intervals(
@@ -116,8 +111,18 @@ def _intervals(
         outside = by_exposure(fitted, fitted.exposure, layout, kernel, _OUTSIDE, resources)
     layout = with_exposure_term(fitted, layout, resources)
     users, items = _assessed(fitted, layout, resources)
-    _require_agreement(users)
-    level = _level(users, items)
+    disagreeing = int(users.sums["disagreeing"])
+    if disagreeing:  # items move on after their last turn, and may differ
+        raise DataError(
+            f"the ratings are not those that the model was fitted with: {disagreeing} of its users would have other "
+            "factors by them; give all ratings of the fit, and of the users that were folded in, and no others"
+        )
+    level = noise(users.sums, items.sums)
+    if not (np.isfinite(level.freedom) and level.freedom > 0.0):
+        raise ConfigError(
+            f"the fit leaves {level.freedom:.3g} degrees of freedom of {float(users.sums['count']):.0f} ratings, and "
+            "their noise can't be estimated: raise regParam, or lower the rank, and fit again"
+        )
     assessed = memory_frame(layout, True, users, "user_idx", _OF_USERS)
     assessed = assessed.join(memory_frame(layout, False, items, "item_idx", _OF_ITEMS), _PLACES)
     if outside is None:
@@ -149,26 +154,6 @@ def _assessed(fitted: FittedOutcome, layout: Layout, resources: FitResources) ->
             kernel = partial(assess, assessor=assessor, other=Other.of(other), tolerance=tolerance)
             states.append(resources.add(side.remember(kernel, source, memory)))
     return states[0], states[1]
-
-
-def _level(users: State, items: State) -> Noise:
-    level = noise(users.sums, items.sums)
-    if not (np.isfinite(level.freedom) and level.freedom > 0.0):
-        raise ConfigError(
-            f"the fit leaves {level.freedom:.3g} degrees of freedom of {float(users.sums['count']):.0f} ratings, and "
-            "their noise can't be estimated: raise regParam, or lower the rank, and fit again"
-        )
-    return level
-
-
-def _require_agreement(users: State) -> None:
-    """Refuse ratings that make other users than the model has. Items move on after their last turn, and may differ."""
-    disagreeing = int(users.sums["disagreeing"])
-    if disagreeing:
-        raise DataError(
-            f"the ratings are not those that the model was fitted with: {disagreeing} of its users would have other "
-            "factors by them; give all ratings of the fit, and of the users that were folded in, and no others"
-        )
 
 
 def assess(inputs: KernelInput, *, assessor: Assessor, other: Other, tolerance: float) -> Update:

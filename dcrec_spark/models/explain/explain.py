@@ -89,17 +89,12 @@ def _explained(fitted: FittedOutcome, layout: Layout, n: int, resources: FitReso
         tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
         kernel = partial(explain_block, explainer=explainer, reasons=n, other=other, tolerance=tolerance)
         state = resources.add(layout.users.remember(kernel, source, user_memory))
-    explained = _frame(layout, state)
-    _require_agreement(fitted, layout, state, explained)
-    return explained
-
-
-def _frame(layout: Layout, state: State) -> DataFrame:
-    """Return the explanations in the memories of the users' blocks, as rows."""
     reason = ", ".join(f"{name}: {kind}" for name, kind in REASON.items())
     numbers = ", ".join(f"{name} double" for name in NUMBERS)
     schema = f"user_idx long, item_idx long, agrees boolean, {numbers}, reasons array<struct<{reason}>>"
-    return layout.memory_table(True, state, partial(_block_rows, n_blocks=layout.users.n_blocks), schema)
+    explained = layout.memory_table(True, state, partial(_block_rows, n_blocks=layout.users.n_blocks), schema)
+    _require_agreement(fitted, layout, state, explained)
+    return explained
 
 
 def _block_rows(block: int, memory: Arrays, *, n_blocks: int) -> pa.RecordBatch:

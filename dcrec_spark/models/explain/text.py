@@ -12,25 +12,10 @@ _RECOMMENDATIONS, _REASONS = "recommendations", "reasons"
 
 
 def look_up(frame: DataFrame, keys: Sequence[str], field: str, names: DataFrame, entries: str = _REASONS) -> DataFrame:
-    """Add the columns of ``names`` to each entry of an array of structs. Null where ``names`` has no such row.
+    """Add the columns of ``names`` to each entry of an array of structs, in order. Null where there is no such row.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Has ``entries: array<struct<field, ...>>``.
-    keys : sequence of str
-        The columns that tell the rows of ``frame`` apart.
-    field : str
-        The field of the entries, and the column of ``names``, to match by.
-    names : DataFrame
-        One row for each value of ``field``.
-    entries : str
-        The column with the array.
-
-    Returns
-    -------
-    DataFrame
-        The columns of ``frame``, the entries in their order.
+    frame : has ``entries: array<struct<field, ...>>``. keys : the columns that tell its rows apart. field : of the
+    entries, and the column of ``names``, which has one row for each of its values.
     """
     known = frame.selectExpr(f"inline(`{entries}`)").columns
     added = [c for c in names.columns if c != field]

@@ -191,10 +191,8 @@ class ExposureFit(NamedTuple):
 def fit_exposure(estimator: PoissonFactorization, layout: Layout, resources: FitResources) -> ExposureFit:
     """Fit stage 1 on blocks that are there already.
 
-    Raises
-    ------
-    TypeError : initialModel is no exposure model. ConfigError : it has another rank, or other kinds of ids.
-    FitError : the ELBO falls, or a factor is not finite.
+    Raises TypeError: initialModel is no exposure model. ConfigError: it has another rank, or other kinds of ids.
+    FitError: the ELBO falls, or a factor is not finite.
     """
     family = PoissonExposure.of(estimator)
     start = _warm_start(estimator, family, layout, resources)

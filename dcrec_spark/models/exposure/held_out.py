@@ -78,8 +78,6 @@ def held_out_likelihood(model: Any, exposures: DataFrame, share: float) -> float
 
     With r the fitted rate, the held-out part has the rate s / (1 - s) r. Its sum over all pairs is a product of the
     sums of both sides' mean factors. log k! is left out: it is the same for all models.
-
-    model : a PoissonFactorizationModel, fitted to the training part. exposures : of an ExposureSplit.
     """
     thinned, rate = share / (1.0 - share), model.getOrDefault("exposureCol")
     pairs = model.transform(exposures.where(F.col(HELD_OUT) > 0)).where(F.col(rate).isNotNull())

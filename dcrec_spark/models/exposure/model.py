@@ -215,12 +215,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
 
 
 def require_exposure_rank(model: PoissonFactorizationModel, rank: int) -> None:
-    """Refuse to start a fit of another rank from an exposure model.
-
-    Raises
-    ------
-    ConfigError : names both ranks.
-    """
+    """Refuse to start a fit of another rank from an exposure model."""
     fitted = len(model.itemFactors.select("rate").take(1)[0]["rate"])
     if fitted != rank:
         raise ConfigError(

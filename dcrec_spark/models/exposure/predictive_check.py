@@ -30,11 +30,10 @@ data and its priors (each component adds its prior shape to every user's exposur
 The sum cannot see users who deviate in both directions. The *spread*, each user's squared distance from the mean in
 units of the replications' deviation, summed, can, and has its own p.
 
-What the check can't see: structure that the model averages out correctly. A model of rank 1 knows only activity and
-popularity, is right about both, and passes on exposures that come in sharp blocks. Whether there is more to know is a
-comparison of held-out likelihoods on one split (``PoissonFactorization.heldOutLikelihood``). And with many users the
-check sees small misfits that matter little: ``meanUserPValue``, which is Wang and Blei's overall figure, says how far
-a single user is from the middle, however many there are.
+What the check can't see: structure that the model averages out correctly. A model of rank 1, right about activity and
+popularity, passes on exposures that come in sharp blocks: see ``PoissonFactorization.heldOutLikelihood``. And with many
+users the check sees small misfits that matter little: ``meanUserPValue``, Wang and Blei's overall figure, says how far
+a single user is from the middle.
 
 The posterior is a mean-field one, narrower than the true one: the check is about the fit that a_hat comes from, not
 about Poisson factorization as such. Priors count: those that are far from the data's scale fail.
@@ -151,14 +150,7 @@ def check_exposures(
     """Compare held-out exposures with replications from a model fitted to the rest.
 
     users, items : the model's factors. exposures : as ``hold_out_exposures`` gives them, or all rows of some users.
-
     Users and items that lost all their exposures to the held-out part are not in the model, and are left out.
-
-    Raises
-    ------
-    ConfigError : too few replications.
-    DataError : a column is missing or unusable, nothing was held out, or the model was not fitted to the training part
-        of these exposures. Names a user or an item.
     """
     with ExitStack() as scratch:
         scratch.enter_context(few_partitions(exposures.sparkSession))

@@ -316,7 +316,8 @@ class GaussianSteps:
 
     def converged_objective(self, users: Arrays, items: Arrays, shared: Shared) -> float:
         """Return J of solved users, from their own sums over the ratings."""
-        return ridge_sums.objective(users, {**items, **ridge_sums.of_ratings(users)}, shared, self.design, self.reg)
+        of_ratings = {name: users[name] for name in ("square", "linear", "curvature")}
+        return ridge_sums.objective(users, {**items, **of_ratings}, shared, self.design, self.reg)
 
     def conclude(self, users: Arrays, items: Arrays, shared: Shared) -> tuple[float, Shared]:
         """Return the shared terms that minimise J, and J there."""
@@ -365,7 +366,13 @@ def user_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
         "known", lambda: ridge.known_by_items(inputs.inbox, ratings.has_confounder, shared, model.design)
     )
     system = ridge.users_system(ratings, inputs.inbox, inputs.source_sums, shared, model.design, model.reg, known)
-    rows = model.rows_of(inputs.block, model.solve(ratings, system, _users_before(inputs, ratings, model, shared)))
+    before = None
+    if inputs.memory:  # where the last step left the users, their weights moved along with the common one
+        left: Floats = inputs.memory["rows"].astype(model.precision)
+        if ratings.has_confounder and model.design.per_user:
+            left[:, -1] += shared.moved
+        before = model.design.unknowns(left, model.rank, True)
+    rows = model.rows_of(inputs.block, model.solve(ratings, system, before))
     sums = ridge_sums.user_sums(rows, ratings.exposure, model.design)
     sums |= ridge_sums.penalty(rows, ratings, True, shared, model.design, model.reg)
     return model.update(rows, sums)
@@ -377,16 +384,6 @@ def converge_and_score(inputs: KernelInput, *, model: GaussianSteps, shared: Sha
     ratings = rating_block(inputs.block, model)
     sums = ridge_sums.observed_sums(ratings, update.rows, inputs.inbox, shared, model.design, is_user=True)
     return update._replace(sums={**update.sums, **sums})
-
-
-def _users_before(inputs: KernelInput, ratings: RatingBlock, model: GaussianSteps, shared: Shared) -> Floats | None:
-    """Return where a step begins: users as the last one left them, their weights moved along with the common one."""
-    if not inputs.memory:
-        return None
-    before: Floats = inputs.memory["rows"].astype(model.precision)
-    if ratings.has_confounder and model.design.per_user:
-        before[:, -1] += shared.moved
-    return model.design.unknowns(before, model.rank, True)
 
 
 def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> Update:
@@ -504,7 +501,10 @@ def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> 
         for name in ("a_hat", "a_hat_product")
     ]
     a_hat, product = confounders
-    exposure, elsewhere = _exposure(block, model.precision), _pairs_elsewhere(block)
+    exposure, elsewhere = _exposure(block, model.precision), np.empty(0, np.int64)
+    if heavy_items.has_own(block):  # pairs of the fit in blocks of the other side
+        elsewhere = np.zeros(len(block.row_key), np.int64)
+        elsewhere[block[heavy_items.ROW]] = block[heavy_items.FITTED_PAIRS]
     covariates = covariates_of(block)
     return RatingBlock(pairs.row_ptr, pairs.col, rating, weight, a_hat, exposure, product, elsewhere, covariates)
 
@@ -513,15 +513,6 @@ def covariates_of(block: Block) -> Floats:
     """Return the covariates of a block's rows, (n, P) or (n, Q): the composition of exposure, then features."""
     none = np.empty((len(block.row_key), 0))
     return np.hstack([none, *[block[name] for name in (COMPOSITION, FEATURES) if name in block]])
-
-
-def _pairs_elsewhere(block: Block) -> Array:
-    """Return how many pairs of the fit each row has in blocks of the other side, (n,). (0,) where none is heavy."""
-    if not heavy_items.has_own(block):
-        return np.empty(0, np.int64)
-    elsewhere = np.zeros(len(block.row_key), np.int64)
-    elsewhere[block[heavy_items.ROW]] = block[heavy_items.FITTED_PAIRS]
-    return elsewhere
 
 
 def _exposure(block: Block, dtype: str) -> Floats:

@@ -32,13 +32,14 @@ from dcrec_spark.models.families.base import (
 )
 from dcrec_spark.models.families.gamma_poisson import (
     Gamma,
+    GammaPoissonSteps,
     GammaPrior,
     RowPart,
     SharedGammas,
+    at_prior,
     count_block,
     prior_shapes,
 )
-from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps, at_prior
 
 NOTHING_SHARED = SharedGammas()
 # Priors of the paper.

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DataType, IntegralType, NumericType, StringType
+from pyspark.sql.types import BooleanType, IntegralType, NumericType, StringType
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError, DataError
@@ -59,7 +59,7 @@ def observed(df: DataFrame, held_out_col: str | None) -> DataFrame:
 def require_same_ids(name: str, ids: DataFrame, factors: DataFrame) -> None:
     """Refuse to match ids of different kinds, which Spark would cast to one another in silence."""
     given, expected = ids.schema["id"].dataType, factors.schema["id"].dataType
-    if _is_text(given) != _is_text(expected):
+    if isinstance(given, StringType) != isinstance(expected, StringType):
         raise ConfigError(
             f"{name} ids are {given.simpleString()} here and {expected.simpleString()} in the given model: "
             "cast them alike"
@@ -72,19 +72,15 @@ def require_ids_alike(dataset: DataFrame, names: tuple[str, str], factors: tuple
         require_same_ids(side, dataset.select(quoted(name).alias("id")), table)
 
 
-def _is_text(kind: DataType) -> bool:
-    return isinstance(kind, StringType)
-
-
-def require_all_known(ids: DataFrame, factors: DataFrame, name: str, model: str = "fitted exposure model") -> None:
-    """Refuse ids without factors in a model."""
+def require_all_known(ids: DataFrame, factors: DataFrame, name: str) -> None:
+    """Refuse ids without factors in the fitted exposure model."""
     missing = ids.join(factors, "id", "left_anti")
     count = missing.count()
     if count:
         example = missing.orderBy("idx").first()
         raise DataError(
-            f"{count} {name} ids, such as {example['id'] if example else None!r}, are not in the {model}: fit it on "
-            "the same ratings, or fold them in first"
+            f"{count} {name} ids, such as {example['id'] if example else None!r}, are not in the fitted exposure "
+            "model: fit it on the same ratings, or fold them in first"
         )
 
 

@@ -30,7 +30,6 @@ from dcrec_spark.models.fitting.layout import Layout
 SomeLayout = TypeVar("SomeLayout", bound=Layout)
 States = tuple[State, State]
 Raw = Callable[[KernelInput], Floats]
-_TABLE_COLUMN = "covariates"
 
 
 class Scaling(NamedTuple):
@@ -91,32 +90,19 @@ NO_COVARIATES = Covariates()
 
 
 class FeatureColumns(NamedTuple):
-    """Columns of a table of features, as a block remembers them: one matrix."""
+    """Columns of a table with features, as a block remembers them: one matrix, from its column ``first`` on."""
 
-    names: tuple[str, ...]
+    of_table: tuple[TableColumn, ...]
+    first: int = 0
 
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
-        """One number each."""
-        return tuple(TableColumn(name, None) for name in self.names)
+        """All of them."""
+        return self.of_table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
         """Return (n, numbers)."""
-        return {FEATURES: np.column_stack([np.asarray(columns[name], np.float64) for name in self.names])}
-
-
-class FittedFeatures(NamedTuple):
-    """Scaled features in a fitted table, after the composition of exposure, for a block to remember."""
-
-    width: int
-    composition: int
-
-    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
-        """All covariates."""
-        return (TableColumn(_TABLE_COLUMN, self.width),)
-
-    def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        """Return the features alone."""
-        return {FEATURES: columns[_TABLE_COLUMN][:, self.composition :]}
+        numbers = np.column_stack([np.asarray(columns[column.name], np.float64) for column in self.of_table])
+        return {FEATURES: numbers[:, self.first :]}
 
 
 def composition_of(inputs: KernelInput) -> Floats:
@@ -196,16 +182,6 @@ def place_features(
     layout: Layout, is_user: bool, table: DataFrame, id_columns: tuple[str, str], resources: FitResources
 ) -> tuple[State, tuple[str, ...]]:
     """Return a table of features as a state of the side's blocks, and their names. See :func:`attach_features`."""
-    names = feature_names(table, is_user, id_columns)
-    # Names of its own: those of a user's frame may have dots, or be "id".
-    columns = FeatureColumns(tuple(f"feature_{at}" for at in range(len(names))))
-    of_names = [quoted(name).alias(column) for name, column in zip(names, columns.names, strict=True)]
-    renamed = table.select(quoted(id_columns[0 if is_user else 1]).alias("id"), *of_names)
-    return resources.add(layout.place(is_user, renamed, columns)), names
-
-
-def feature_names(table: DataFrame, is_user: bool, id_columns: tuple[str, str]) -> tuple[str, ...]:
-    """Return the columns of a table of features, which has one row for each id."""
     setting, id_column = ("userFeatures", id_columns[0]) if is_user else ("itemFeatures", id_columns[1])
     if id_column not in table.columns:
         raise DataError(f"{setting}: found no column {id_column!r} among {table.columns}, expected the ids there")
@@ -217,7 +193,12 @@ def feature_names(table: DataFrame, is_user: bool, id_columns: tuple[str, str]) 
     twice = table.groupBy(quoted(id_column)).count().where("count > 1").first()
     if twice:
         raise DataError(f"{setting}: found {twice['count']} rows of {id_column} {twice[0]!r}, expected one an id")
-    return tuple(field.name for field in fields)
+    names = tuple(field.name for field in fields)
+    # Names of its own: those of a user's frame may have dots, or be "id".
+    columns = FeatureColumns(tuple(TableColumn(f"feature_{at}", None) for at in range(len(names))))
+    of_names = [quoted(name).alias(c.name) for name, c in zip(names, columns.of_table, strict=True)]
+    renamed = table.select(quoted(id_column).alias("id"), *of_names)
+    return resources.add(layout.place(is_user, renamed, columns)), names
 
 
 def attach_known(
@@ -232,7 +213,9 @@ def attach_known(
     if not width:
         return layout
     with layout.environment():
-        state = resources.add(layout.place(is_user, table, FittedFeatures(rank + width, rank)))
+        state = resources.add(
+            layout.place(is_user, table, FeatureColumns((TableColumn("covariates", rank + width),), rank))
+        )
         as_it_is = Scaling((0.0,) * width, (1.0,) * width)
         return _with_side(layout, is_user, state, FEATURES, features_of, as_it_is, resources)
 

@@ -48,11 +48,9 @@ class Degeneracy:
         return f"{self.stage}: {what[self.kind]}"
 
     def __str__(self) -> str:
-        """Return the sentence."""
         return self.sentence
 
-    def __repr__(self) -> str:
-        """Show the sentence, which says all, in a notebook's list of facts."""
+    def __repr__(self) -> str:  # for a notebook's list of facts
         return f"<{self.sentence}>"
 
     def as_json(self) -> dict[str, Any]:

@@ -70,7 +70,13 @@ def place_factors(
     An id without factors gets NaN, or the value that all rows have in common.
     """
     names = [c.name for c in columns]
-    filled = [F.coalesce(c.name, missing).alias(c.name) for c, missing in _missing(factors, columns)]
+    common = [c.name for c in columns if c.same_for_all]
+    first: Mapping[str, Any] = factors.orderBy("id").select(*common).take(1)[0].asDict() if common else {}
+    filled = []
+    for c in columns:
+        nothing = F.lit(float("nan")) if c.width is None else F.array_repeat(F.lit(float("nan")), c.width)
+        missing = F.array(*map(F.lit, first[c.name])) if c.name in common else nothing
+        filled.append(F.coalesce(c.name, missing).alias(c.name))
     joined = ids.join(factors.select("id", *names), "id", "left").select("id", "idx", *filled).persist()
     n_blocks, n_rows = side.n_blocks, side.n_rows
 
@@ -82,16 +88,6 @@ def place_factors(
     block = F.pmod("idx", F.lit(n_blocks)).cast("int").alias("block")
     rows = joined.select(block, "idx", *names).repartitionById(n_blocks, "block")
     return state_of_memories(rows.mapInArrow(to_memory, "block int, data binary"), joined)
-
-
-def _missing(factors: DataFrame, columns: Sequence[TableColumn]) -> Iterator[tuple[TableColumn, Column]]:
-    common = [c.name for c in columns if c.same_for_all]
-    first: Mapping[str, Any] = factors.orderBy("id").select(*common).take(1)[0].asDict() if common else {}
-    for c in columns:
-        if c.name in common:
-            yield c, F.array(*map(F.lit, first[c.name]))
-        else:
-            yield c, F.lit(float("nan")) if c.width is None else F.array_repeat(F.lit(float("nan")), c.width)
 
 
 def _memory_cell(

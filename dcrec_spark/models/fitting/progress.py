@@ -55,15 +55,7 @@ def log_iteration(stage: str, iteration: int, objective: float) -> None:
 
 @contextmanager
 def listening(estimator: Params, stage: str) -> Iterator[Listener]:
-    """Return the listener of a fit, which shows a bar on a terminal and in notebooks.
-
-    Parameters
-    ----------
-    estimator : Params
-        Has ``listener`` and ``maxIter``. A listener other than :func:`log_iteration` is handed on as it is.
-    stage : str
-        What is fitted, at the head of the bar.
-    """
+    """Return the listener of a fit: an estimator's own, else one that logs, and shows a bar where one can be seen."""
     listener: Listener = getattr(estimator, "listener", log_iteration)
     make = _bar_maker() if _shown and listener is log_iteration else None
     if make is None:

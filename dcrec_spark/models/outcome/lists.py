@@ -33,12 +33,7 @@ SAMPLE = 2048
 
 
 def require_exposure_model(exposure_weight: float, has_exposure: bool) -> None:
-    """Refuse to order lists by the probability of exposure where nothing says what it is.
-
-    Raises
-    ------
-    ConfigError
-    """
+    """Refuse to order lists by the probability of exposure where nothing says what it is."""
     if exposure_weight > 0 and not has_exposure:
         raise ConfigError(
             f"exposureWeight: found {exposure_weight:g}, expected 0: the model has no exposure model; "
@@ -327,14 +322,6 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
 
     All users count, exposed or not. So the items that are merely seen most do not come first. The mean of a link of
     a_hat is that of up to ``SAMPLE`` users.
-
-    Returns
-    -------
-    DataFrame[rank, item_id, score, preference, confounder]
-
-    Raises
-    ------
-    ValueError : n is no whole number >= 1.
     """
     require_number("n", n)
     if not vectors.form.is_low_rank:
@@ -386,26 +373,15 @@ def similar(
     offer: Offer | None,
     name: str = "item",
 ) -> DataFrame:
-    """Rank the n rows of a side that are most like each of its rows.
+    """Rank the n rows of a side that are most like each of its rows: {name}_id, rank, similar_{name}_id, similarity.
 
-    cosine          beta_i . beta_j / (|beta_i| |beta_j|)      alike in kind, however much they are liked
-    inner_product   beta_i . beta_j                            alike in kind and strong: large factors come first
+        cosine          beta_i . beta_j / (|beta_i| |beta_j|)      alike in kind, however much they are liked
+        inner_product   beta_i . beta_j                            alike in kind and strong: large factors come first
 
     The confounder's factors have no part in it: they say who is shown an item, not what it is like.
 
-    Parameters
-    ----------
-    rows : ``idx, id, features``. n_rows : of the side, those without factors too.
-    offer : the rows that may be named as similar. All, if None.
-    name : of the side, in the names of the columns.
-
-    Returns
-    -------
-    DataFrame[{name}_id, rank, similar_{name}_id, similarity]
-
-    Raises
-    ------
-    ValueError : n is no whole number >= 1, or there is no such similarity.
+    rows : ``idx, id, features``. n_rows : of the side, those without factors too. offer : the rows that may be named as
+    similar. All, if None. name : of the side, in the names of the columns.
     """
     require_number("n", n)
     if similarity not in get_args(Similarity):

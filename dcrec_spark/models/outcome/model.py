@@ -208,10 +208,6 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         ----------
         users, items : DataFrame, optional
             Results of :meth:`foldInUsers` and :meth:`foldInItems`.
-
-        Returns
-        -------
-        DeconfoundedMFModel
         """
         with FitResources() as resources:
             resources.enter(self._few_partitions())
@@ -226,10 +222,6 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         ----------
         users : DataFrame
             The result of :meth:`foldInUsers`.
-
-        Returns
-        -------
-        DeconfoundedMFModel
         """
         old_users, items = self.tables()
         with FitResources() as resources:

@@ -30,8 +30,6 @@ from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers
 
-ArrowMap = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
 CHUNK_ROWS = 4096
 PIECE_COLS = 16384
 RANKED = (
@@ -83,7 +81,14 @@ def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
         seen = spark.createDataFrame([], "row_idx long, col_idx long")
     chunks = _chunks(what, seen, n_chunks)
     pieces = _pieces(what, cols, n_pieces)
-    best = chunks.crossJoin(pieces.hint("shuffle_replicate_nl")).mapInArrow(_scorer(n, what), RANKED)
+    score_cells = _cell_scorer(n, what)
+
+    def score(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for chunk, piece in zip(batch["chunk_data"], batch["piece_data"], strict=True):
+                yield score_cells(unpack(chunk.as_buffer()), unpack(piece.as_buffer()))
+
+    best = chunks.crossJoin(pieces.hint("shuffle_replicate_nl")).mapInArrow(score, RANKED)
     # The best of the pieces' best, in the same total order. A column among the n best of all under the limit is among
     # those of its piece: fewer of its group are better there.
     better = (F.desc("value"), "col_idx")
@@ -186,17 +191,6 @@ def piece_of(cols: pa.Table) -> dict[str, Array]:
 def _factors(table: pa.Table | pa.RecordBatch, idx: Array) -> dict[str, Array]:
     vectors = [name for name in ("preference", "confounder", "exposure") if name in table.schema.names]
     return {"idx": idx, **{name: matrix_of(table[name]) for name in vectors}}
-
-
-def _scorer(n: int, what: Ranking) -> ArrowMap:
-    score_cells = _cell_scorer(n, what)
-
-    def score(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for chunk, piece in zip(batch["chunk_data"], batch["piece_data"], strict=True):
-                yield score_cells(unpack(chunk.as_buffer()), unpack(piece.as_buffer()))
-
-    return score
 
 
 def _cell_scorer(n: int, what: Ranking) -> Callable[[dict[str, Array], dict[str, Array]], pa.RecordBatch]:

@@ -13,7 +13,6 @@ import pyarrow as pa
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame
 
-from dcrec_spark.engine.cells import Array
 from dcrec_spark.kernels.csr import group_values
 from dcrec_spark.kernels.threads import over_rows
 from dcrec_spark.kernels.topn import Cap, Dial, Ranked, concatenate, top_n
@@ -69,7 +68,13 @@ def collected(frames: Sequence[DataFrame]) -> list[pa.Table]:
 def _ranked(what: Ranking, n: int, rows: pa.Table, cols: pa.Table, seen: pa.Table | None = None) -> pa.Table:
     if not (rows.num_rows and cols.num_rows):
         return _table(rows, cols, Ranked.none())
-    pointer, places_of_seen = _left_out(rows, cols, seen)
+    pointer, places_of_seen = np.zeros(rows.num_rows + 1, np.int64), np.empty(0, np.int64)
+    if seen is not None:
+        row, col = places(seen["row_id"], rows["id"]), places(seen["col_id"], cols["id"])
+        known = (row >= 0) & (col >= 0)
+        if not known.all():
+            row, col = row[known], col[known]
+        pointer, places_of_seen = group_values(row, rows.num_rows, col)
     cap = None if what.most is None else Cap(cols["group"].to_numpy(), what.most)
     parts = [tuple(matrix_of(table[name]) for table in (rows, cols)) for name in what.vectors]
     ranked: dict[int, Ranked] = {}
@@ -92,17 +97,6 @@ def _ranked(what: Ranking, n: int, rows: pa.Table, cols: pa.Table, seen: pa.Tabl
 
     over_rows(rank, np.arange(rows.num_rows + 1))
     return _table(rows, cols, concatenate([ranked[first] for first in sorted(ranked)]))
-
-
-def _left_out(rows: pa.Table, cols: pa.Table, seen: pa.Table | None) -> tuple[Array, Array]:
-    """Return the places of the columns to leave out of each row, as CSR: (rows + 1,), (pairs,)."""
-    if seen is None:
-        return np.zeros(rows.num_rows + 1, np.int64), np.empty(0, np.int64)
-    row, col = places(seen["row_id"], rows["id"]), places(seen["col_id"], cols["id"])
-    known = (row >= 0) & (col >= 0)
-    if not known.all():
-        row, col = row[known], col[known]
-    return group_values(row, rows.num_rows, col)
 
 
 def _table(rows: pa.Table, cols: pa.Table, ranked: Ranked) -> pa.Table:

@@ -128,14 +128,10 @@ class ScoringVectors:
         side: str,
         names: Mapping[str, str],
     ) -> DataFrame:
-        """Return the n best of the other side as one list for each row of ``side``. Parameters as for :meth:`best`.
+        """Return the n best of the other side as one list for each row of ``side``, best first. See :meth:`best`.
 
-        names : "user" and "item" -> the columns of their ids in the result.
-
-        Returns
-        -------
-        DataFrame[row, recommendations: array<struct<col, rating: float>>]
-            Best first, under the names given.
+        names : "user" and "item" -> the columns of their ids in the result, ``row, recommendations: array<struct<col,
+        rating>>``.
         """
         row, col = names[side], names[_OTHER[side]]
         here = self._here(n, seen, chosen, side, None)

@@ -127,40 +127,36 @@ class Writer(MLWriter):
             commit(files, directory, root, self.shouldOverwrite)
 
     def _all_about(self, files: Files, directory: str, data: str) -> dict[str, Any]:
-        """Write the data, and return the metadata, which name them."""
-        return {**self._about(), "data": data, **self._write_data(files, f"{directory}/{data}")}
-
-    def _write_data(self, files: Files, directory: str) -> dict[str, Any]:
-        """Write frames and parts. What the metadata say of them."""
-        saved = self._instance._saved()
-        params = _params_with_parts(self._instance)
-        files.make_directory(directory)
+        """Write frames and parts, and return the metadata, which name them."""
+        instance, saved, inside = self._instance, self._instance._saved(), f"{directory}/{data}"
+        params = _params_with_parts(instance)
+        tables = [param.name for param, value in instance._paramMap.items() if isinstance(value, DataFrame)]
+        if tables:
+            raise ConfigError(
+                f"{tables[0]}: found a table, which is not saved with an estimator: clear the Param, and set it again "
+                "after loading"
+            )
+        files.make_directory(inside)
         frames = {}
         for name, frame in saved.frames.items():
-            rows = write_table(files, f"{directory}/frames/{name}", frame, SETTING)
+            rows = write_table(files, f"{inside}/frames/{name}", frame, SETTING)
             frames[name] = {"rows": rows, "schema": frame.schema.jsonValue()}
         for kind, parts in (("parts", saved.parts), ("params", params)):
             for name, part in parts.items():
-                part.write().session(self.sparkSession).save(files.uri(f"{directory}/{kind}/{name}"))
-        return {"facts": dict(saved.facts), "frames": frames, "parts": list(saved.parts), "params": list(params)}
-
-    def _about(self) -> dict[str, Any]:
-        instance = self._instance
-        parts = _params_with_parts(instance)
-        frames = [param.name for param, value in instance._paramMap.items() if isinstance(value, DataFrame)]
-        if frames:
-            raise ConfigError(
-                f"{frames[0]}: found a table, which is not saved with an estimator: clear the Param, and set it again "
-                "after loading"
-            )
+                part.write().session(self.sparkSession).save(files.uri(f"{inside}/{kind}/{name}"))
         return {
             "class": _class_name(type(instance)),
             "timestamp": int(time.time() * 1000),
             "sparkVersion": self.sparkSession.version,
             "uid": instance.uid,
-            "paramMap": {p.name: value for p, value in instance._paramMap.items() if p.name not in parts},
+            "paramMap": {p.name: value for p, value in instance._paramMap.items() if p.name not in params},
             "defaultParamMap": {p.name: value for p, value in instance._defaultParamMap.items()},
             "dcrecVersion": __version__,
+            "data": data,
+            "facts": dict(saved.facts),
+            "frames": frames,
+            "parts": list(saved.parts),
+            "params": list(params),
         }
 
 

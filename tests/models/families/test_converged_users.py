@@ -9,8 +9,7 @@ from dcrec_spark.engine.ascent import Fit, Stopping, alternate
 from dcrec_spark.engine.sides import State
 from dcrec_spark.local.fits import Ratings, lay_out
 from dcrec_spark.models.families.base import ExposureTerm
-from dcrec_spark.models.families.gamma_poisson import GammaPrior
-from dcrec_spark.models.families.poisson_steps import GammaPoissonSteps
+from dcrec_spark.models.families.gamma_poisson import GammaPoissonSteps, GammaPrior
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout

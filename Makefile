@@ -69,9 +69,8 @@ bench: $(VENV)/.bench  ## Measure against MLlib, implicit, cmfrec, hpfrec and po
 soak: $(READY)  ## Run fifty times in one process and fifty times in processes of their own, to find leaks
 	@$(BIN)/python -m benchmarks.soak $(ARGS) && $(BIN)/python -m benchmarks.soak --own-processes $(ARGS)
 
-reproduce: $(READY)  ## The paper's tables and figures: make reproduce DATA=folder PROFILE=quick (minutes) or full (hours)
-	@$(BIN)/python -m studies.reproduce --data "$(DATA)" --profile $(or $(PROFILE),quick) \
-		--output docs/studies/$(or $(PROFILE),quick) $(ARGS)
+reproduce: $(READY)  ## The study of all rows and data sets: make reproduce DATA=folder ARGS="--only coat --work archive"
+	@$(BIN)/python -m studies.run --data "$(DATA)" --output docs/studies $(ARGS)
 
 # Spark is on the nodes, so it is left out. --py-files takes *.zip, *.egg and *.jar; a wheel is a zip file.
 pack: build/environment.tar.gz build/dcrec_spark.zip  ## Pack an environment for a cluster's executors, and the package as a zip: build/

@@ -31,7 +31,7 @@ LOWEST, HIGHEST = 1, 5
 # Mean of the ratings, and standard deviations of their parts, in stars.
 _MEAN, _USER_BIAS, _ITEM_BIAS, _TASTE, _NOISE = 3.2, 0.4, 0.4, 0.5, 0.9
 _TASTE_FACTORS = 3
-_ACTIVITY, _POPULARITY = 0.5, 0.8  # standard deviations of their logarithms
+_ACTIVITY = 0.5  # standard deviation of its logarithm
 _FLOOR = 0.05  # exposure to items outside the user's segments
 
 
@@ -47,6 +47,7 @@ class FairSimulation:
     look at what they are going to like. "single-item": another confounder for each item, so that no other item carries
     information about it. effect : stars that one standard deviation of the confounder adds or takes. rated : share of
     the pairs that are exposed. concentration : of the Dirichlet: the smaller, the purer the segments.
+    popularity : standard deviation of the logarithm of the items' popularity: the larger, the longer the tail.
     test_pairs_per_user : random pairs of each user, which are withheld from the ratings.
 
     Raises
@@ -61,6 +62,7 @@ class FairSimulation:
     effect: float = 0.7
     rated: float = 0.05
     concentration: float = 0.1
+    popularity: float = 0.8
     test_pairs_per_user: int = 40
     seed: int = 0
 
@@ -73,6 +75,7 @@ class FairSimulation:
             "effect": 0 <= self.effect < np.inf,
             "rated": 0 < self.rated < 1,
             "concentration": 0 < self.concentration < np.inf,
+            "popularity": 0 <= self.popularity < np.inf,
             "test_pairs_per_user": 0 <= self.test_pairs_per_user <= self.n_items,
             "seed": self.seed >= 0,
         }
@@ -162,7 +165,7 @@ class FairSimulation:
     def _rate(self) -> Floats:
         stream = self._stream(_Stream.RATES)
         activity = stream.lognormal(0.0, _ACTIVITY, (self.n_users, 1))
-        popularity = stream.lognormal(0.0, _POPULARITY, (1, self.n_items))
+        popularity = stream.lognormal(0.0, self.popularity, (1, self.n_items))
         rate = np.asarray(activity * popularity * (_FLOOR + self._affinity))
         if self.confounding == "self-selection":
             return rate * np.exp(self.effect * standardise(self.level + self._noise))

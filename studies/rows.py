@@ -1,158 +1,190 @@
-"""Rows of the comparisons: what is fitted, and the settings among which it may choose.
+"""Rows of the study: our models, and those of others, each with the settings among which it may choose.
 
-Every row of an outcome model draws as many settings, and those of the outcome are the same draws for all of its rows:
-none is tuned harder than another. A deconfounded row, and its placebos, draw settings of the confounder as well.
+Every row tries as many settings: its defaults first, then random draws. The draws of our rows are the same, so that
+they differ in the assumption alone. Priors are constant: none is multiplied by a number of ratings.
+
+MLlib's explicit ALS multiplies its own. Its settings are tried with our solver on the same loss, which starts no Spark
+job, and the chosen ones are fitted by MLlib itself.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from pyspark.ml.recommendation import ALS
 
-from dcrec_spark.local.trial import Confounder, Trial
-from studies.paper import ADJUSTMENTS, OUTCOMES
+from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark.engine.cells import Array
+from dcrec_spark.local.fits import NO_FEATURES, Exposure, Outcome, Ratings, fit_exposure, fit_outcome
+from dcrec_spark.spark.session import build_session
+from studies.data import DataSet
 
 Settings = dict[str, Any]
-# Parameters of DeconfoundedMF, and of PoissonFactorization or None.
-Sample = tuple[Settings, Settings | None]
-# Budget, seed, and the chosen settings of the row that is followed -> samples.
-Draw = Callable[["Budget", int, Sample | None], Iterator[Sample]]
+CLASSICAL, DEFAULT, BLEND = "classical", "factors and logarithm", "blend"
+PLACEBO, HALF_PLACEBO = "... users and items shuffled", "... items shuffled"
+POPULARITY = "popularity"
+MLLIB, MLLIB_IMPLICIT, CMFREC, IMPLICIT = "MLlib ALS", "MLlib ALS, implicit", "cmfrec", "implicit ALS"
 
-# The paper's grid: ranks of both stages, prior standard deviations 1 and 0.1; a step between, and whether to fit an
-# intercept, are ours: with them probabilistic MF can do what MLlib's ALS does.
-RANKS = (1, 2, 5, 10, 20, 50, 100)
-REGULARISERS = (1.0, 10.0, 100.0)
-_INTERCEPT: Mapping[str, tuple[Any, ...]] = {"fitIntercept": (True, False)}
-_SPACE: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
-    "weighted": {"regParam": REGULARISERS, **_INTERCEPT, "alpha": (0.1, 1.0, 10.0, 40.0)},
-    "probabilistic": {"regParam": REGULARISERS, **_INTERCEPT},
-    "poisson": {"gammaShape": (0.1, 0.3, 1.0), **_INTERCEPT},
+_OURS: Mapping[str, tuple[Any, ...]] = {
+    "rank": (2, 5, 10, 20),
+    "regParam": (2.0, 4.0, 8.0, 12.0, 20.0),
+    "biasReg": (2.0, 5.0, 10.0),
+    "confounderReg": (10.0, 30.0, 100.0, 300.0),
+    "exposureRank": (2, 5, 10),
 }
-_WEIGHT: Mapping[str, tuple[Any, ...]] = {"confounderWeight": ("user", "global")}
-_CONFOUNDER: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
-    "weighted": {"confounderReg": REGULARISERS, **_WEIGHT},
-    # Whether gamma a_hat is to explain the pairs without a rating too.
-    "probabilistic": {"confounderReg": REGULARISERS, **_WEIGHT, "unobservedWeight": (0.0, 1.0)},
-    "poisson": _WEIGHT,
+_TRIAL_TOL = 1e-3
+_SMALL_SPARK = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1", "spark.default.parallelism": "1"}
+_MLLIBS_LOSS: Settings = {"adjustment": "none", "fitIntercept": False, "fitBiases": False, "regByCount": True}
+_DEFAULTS = {name: DeconfoundedMF().getOrDefault(name) for name in _OURS}
+_LINEAR = {"confounderLink": "identity"}
+MODELS: dict[str, Settings] = {
+    CLASSICAL: {"adjustment": "none"},
+    "reconstruction": {"confounder": "reconstruction", **_LINEAR},
+    "logarithm": {"confounder": "reconstruction"},
+    "factors": _LINEAR,
+    DEFAULT: {},
+    PLACEBO: {},
+    HALF_PLACEBO: {},
+    "without intercept": {"adjustment": "none", "fitIntercept": False},
+    "without intercept and biases": {"adjustment": "none", "fitIntercept": False, "fitBiases": False},
 }
-PLACEBOS: tuple[Confounder, ...] = ("permuted", "popularity")
-# Plain settings: rows of an outcome differ in the confounder alone, or in the intercept. One strength of the priors is
-# chosen.
-PLAIN: dict[str, list[Settings]] = {
-    "weighted": [{"regParam": r, "alpha": 1.0} for r in (1.0, 3.0, 10.0, 30.0)],
-    "probabilistic": [{"regParam": r, "unobservedWeight": 0.0} for r in (1.0, 3.0, 10.0, 30.0)],
-    "poisson": [{"gammaShape": a} for a in (0.1, 0.3, 1.0, 3.0)],
+WITH_FEATURES: dict[str, Settings] = {
+    "own features": {"adjustment": "none"},
+    "own features, factors and logarithm": {},
 }
-PLAIN_RANK = 10
-# The paper's models: a_hat as it is, no biases. Their trials also leave the confounder without standardisation.
-_PAPERS = {"fitBiases": False, "leaveOneOut": False}
+# A tried implementation's grid, after its own defaults.
+_PEERS: dict[str, tuple[Settings, Mapping[str, tuple[Any, ...]]]] = {
+    MLLIB: (
+        {"rank": 10, "regParam": 0.1},
+        {"rank": (2, 5, 10, 20), "regParam": (0.03, 0.1, 0.2, 0.3, 0.5)},
+    ),
+    MLLIB_IMPLICIT: (
+        {"rank": 10, "regParam": 0.1, "alpha": 1.0},
+        {"rank": (5, 10, 20, 32), "regParam": (0.03, 0.1, 0.3), "alpha": (0.3, 1.0, 5.0, 20.0)},
+    ),
+    CMFREC: (
+        {"k": 10, "lambda_": 10.0, "w_implicit": 0.5},
+        {"k": (2, 5, 10, 20), "lambda_": (2.0, 4.0, 8.0, 12.0, 20.0), "w_implicit": (0.1, 0.5, 1.0, 3.0)},
+    ),
+    IMPLICIT: (
+        {"factors": 32, "regularization": 0.01, "alpha": 1.0},
+        {"factors": (5, 10, 20, 32), "regularization": (0.1, 1.0, 10.0, 30.0), "alpha": (0.3, 1.0, 5.0)},
+    ),
+}
+PLACEBOS = (PLACEBO, HALF_PLACEBO)
+RANKED_ONLY = (POPULARITY, MLLIB_IMPLICIT, IMPLICIT)
 
 
-@dataclass(frozen=True)
-class Budget:
-    """Effort for each row: number of draws, of ranks up to ``most_rank``, fits of at most so many sweeps.
+@dataclass
+class Fits:
+    """Fits on one data set, each exposure model once. Scores are dense, (U, I)."""
 
-    plain : nothing is drawn, and each row has the settings of PLAIN.
-    """
+    data: DataSet
+    exposures: dict[tuple[int, int], Exposure] = field(default_factory=dict)
 
-    draws: int
-    most_rank: int = 100
-    max_iter: int = 50
-    tol: float = 1e-4
-    plain: bool = False
+    def score(self, row: str, ratings: Ratings, settings: Settings, is_trial: bool = False) -> Array:
+        """Fit a row to ratings, and return its scores of all pairs. is_trial : settings are tried, to be chosen."""
+        if row == POPULARITY:
+            count = np.bincount(ratings.item, minlength=len(ratings.item_key))
+            return np.tile(count.astype(np.float64), (len(ratings.user_key), 1))
+        if row in PEERS and not (row == MLLIB and is_trial):
+            return PEERS[row](ratings, settings, self.data.seed)
+        fixed = {**WITH_FEATURES, **MODELS, MLLIB: _MLLIBS_LOSS}[row]
+        tol = {"tol": _TRIAL_TOL} if is_trial else {}
+        estimator = DeconfoundedMF(seed=self.data.seed, **{**settings, **fixed, **tol})
+        exposure = None
+        if estimator.getAdjustment() == "deconfounded":
+            exposure = self._exposure(ratings, settings["exposureRank"])
+            exposure = shuffled(exposure, row == PLACEBO) if row in PLACEBOS else exposure
+        features = self.data.features if row in WITH_FEATURES else NO_FEATURES
+        return dense_scores(fit_outcome(ratings, estimator, exposure, features=features))
 
-
-@dataclass(frozen=True)
-class Row:
-    """A line of a table.
-
-    confounder : "fitted", or a placebo in the place of a_hat. follows : the row whose chosen settings it takes, to
-    choose only what it adds. standardize : whether a_hat is standardised.
-    """
-
-    name: str
-    draw: Draw
-    confounder: Confounder = "fitted"
-    follows: str | None = None
-    standardize: bool = True
-
-    def trial(self, sample: Sample, **parts: Any) -> Trial:
-        """Make the trial of one sample of settings on some parts of a data set."""
-        return Trial(*sample, confounder=self.confounder, standardize=self.standardize, **parts)
+    def _exposure(self, ratings: Ratings, rank: int) -> Exposure:
+        key = len(ratings.rating), rank
+        if key not in self.exposures:
+            self.exposures[key] = fit_exposure(ratings, PoissonFactorization(rank=rank, seed=self.data.seed))
+        return self.exposures[key]
 
 
-def paper_row(
-    outcome: str, adjustment: str, confounder: Confounder = "fitted", weight: str | None = None, intercept: bool = True
-) -> Row:
-    """Make a row of the paper's models: weighted-none, poisson-deconfounded-global-popularity, ...
-
-    weight : whose gamma; None: drawn. intercept : False for models without one, as the paper's classical models are.
-    """
-    placebo = None if confounder == "fitted" else confounder
-    name = "-".join(filter(None, (outcome, adjustment, weight, placebo, None if intercept else "no-intercept")))
-    fixed = {"outcome": outcome, "adjustment": adjustment, **_PAPERS} | ({} if intercept else {"fitIntercept": False})
-    fixed |= {} if weight is None else {"confounderWeight": weight}
-    return Row(name, partial(_draw, fixed), confounder, standardize=False)
+def shuffled(exposure: Exposure, users_too: bool) -> Exposure:
+    """Deal the exposure factors out to other items, and to other users. None of them knows the pair's own exposure."""
+    users, items = (
+        np.random.default_rng(3 + at).permutation(of) for at, of in enumerate((exposure.users, exposure.items))
+    )
+    return Exposure(users if users_too else exposure.users, items)
 
 
-def rows(placebos: bool = True) -> list[Row]:
-    """List the paper's nine rows; with ``placebos`` also those, and the classical rows without an intercept."""
-    nine = [paper_row(outcome, adjustment) for outcome in OUTCOMES for adjustment in ADJUSTMENTS]
-    more = [paper_row(outcome, "none", intercept=False) for outcome in OUTCOMES]
-    more += [paper_row(outcome, "deconfounded", kind) for outcome in OUTCOMES for kind in PLACEBOS]
-    return nine + (more if placebos else [])
+def dense_scores(model: Outcome) -> Array:
+    """Return the potential ratings of all pairs, (U, I)."""
+    scores = model.users @ model.items.T + model.intercept
+    if model.user_bias is not None and model.item_bias is not None:
+        scores += model.user_bias[:, None] + model.item_bias
+    if model.exposure is not None:
+        scores += model.gamma[:, None] * model.form.of(model.exposure.users @ model.exposure.items.T)
+    return np.asarray(scores)
 
 
-def plain_rows() -> list[Row]:
-    """Of each outcome: classical, a gamma for each user, one for all, the placebos with that; two without intercept."""
-    return [
-        row
-        for outcome in OUTCOMES
-        for row in (
-            paper_row(outcome, "none"),
-            paper_row(outcome, "deconfounded", weight="user"),
-            paper_row(outcome, "deconfounded", weight="global"),
-            *(paper_row(outcome, "deconfounded", kind, "global") for kind in PLACEBOS),
-            paper_row(outcome, "none", intercept=False),
-            paper_row(outcome, "deconfounded", weight="global", intercept=False),
-        )
-    ]
-
-
-def describe(name: str) -> str:
-    """Name a row for readers: which classical rows may have an intercept, and which one is the paper's.
-
-    >>> describe("weighted-none-no-intercept")
-    'weighted-none-no-intercept (the paper\'s classical model)'
-    """
-    if name.endswith("-none-no-intercept"):
-        return f"{name} (the paper's classical model)"
-    return f"{name} (an intercept is a choice)" if name.endswith("-none") else name
-
-
-def _draw(fixed: Settings, budget: Budget, seed: int, chosen: Sample | None = None) -> Iterator[Sample]:
-    outcome, deconfounded = fixed["outcome"], fixed["adjustment"] == "deconfounded"
-    fit = {**fixed, "maxIter": budget.max_iter, "tol": budget.tol, "seed": seed}
-    if budget.plain:
-        for given in PLAIN[outcome]:
-            exposure = {"rank": PLAIN_RANK, "seed": seed} if deconfounded else None
-            yield {"rank": PLAIN_RANK, "fitIntercept": True, **given, **fit}, exposure
+def draw(row: str, draws: int, seed: int) -> Iterator[Settings]:
+    """Yield a row's settings to try: the defaults, then random ones. A row without settings has one."""
+    if row == POPULARITY:
+        yield {}
         return
-    ranks = tuple(rank for rank in RANKS if rank <= budget.most_rank)
-    ours, theirs = (np.random.default_rng((seed, OUTCOMES.index(outcome), stream)) for stream in (0, 1))
-    for _ in range(budget.draws):
-        drawn = _sample(ours, {"rank": ranks, **_SPACE[outcome]}) | fit
-        more = _sample(theirs, {"exposure_rank": ranks, **_CONFOUNDER[outcome]})
-        exposure = {"rank": more.pop("exposure_rank"), "seed": seed}
-        yield (more | drawn, exposure) if deconfounded else (drawn, None)
+    first, grid = _PEERS.get(row, (_DEFAULTS, _OURS))
+    random = np.random.default_rng((seed, 2))
+    yield dict(first)
+    for _ in range(draws - 1):
+        yield {name: choices[int(random.integers(len(choices)))] for name, choices in grid.items()}
 
 
-def _sample(rng: np.random.Generator, space: Mapping[str, tuple[Any, ...]]) -> Settings:
-    return {name: one_of(rng, choices) for name, choices in space.items()}
+def _mllib(ratings: Ratings, settings: Settings, seed: int, implicit: bool) -> Array:
+    columns = {"user": ratings.user.astype(np.int32), "item": ratings.item.astype(np.int32), "rating": ratings.rating}
+    spark = build_session("studies", "local[1]", _SMALL_SPARK)
+    als = ALS(implicitPrefs=implicit, maxIter=10, seed=seed, numUserBlocks=1, numItemBlocks=1, **settings)
+    model = als.fit(spark.createDataFrame(pa.table(columns)).coalesce(1))
+    users, items = np.zeros((len(ratings.user_key), als.getRank())), np.zeros((len(ratings.item_key), als.getRank()))
+    for side, factors in ((users, model.userFactors), (items, model.itemFactors)):
+        for row in factors.toArrow().to_pylist():
+            side[row["id"]] = row["features"]
+    return np.asarray(users @ items.T)
 
 
-def one_of(rng: np.random.Generator, choices: tuple[Any, ...]) -> Any:
-    """Draw one of some choices."""
-    return choices[int(rng.integers(len(choices)))]
+def _cmfrec(ratings: Ratings, settings: Settings, seed: int) -> Array:
+    import pandas as pd
+    from cmfrec import CMF  # type: ignore[import-untyped]
+
+    table = pd.DataFrame({"UserId": ratings.user, "ItemId": ratings.item, "Rating": ratings.rating})
+    given = {**settings, "w_main": 1.0, "random_state": seed + 1, "nthreads": 1, "verbose": False}
+    model = CMF(add_implicit_features=True, **given).fit(table)
+    scores = np.full((len(ratings.user_key), len(ratings.item_key)), model.glob_mean_)
+    users, items = np.asarray(model.user_mapping_, np.int64), np.asarray(model.item_mapping_, np.int64)
+    biases = model.user_bias_[:, None] + model.item_bias_
+    scores[np.ix_(users, items)] += biases + model.A_ @ model.B_.T
+    return scores
+
+
+def _implicit(ratings: Ratings, settings: Settings, seed: int) -> Array:
+    from implicit.als import AlternatingLeastSquares  # type: ignore[import-untyped]
+    from scipy.sparse import csr_matrix
+
+    size = len(ratings.user_key), len(ratings.item_key)
+    als = AlternatingLeastSquares(random_state=seed, use_gpu=False, num_threads=1, **settings)
+    als.fit(csr_matrix((ratings.rating, (ratings.user, ratings.item)), size), show_progress=False)
+    return np.asarray(als.user_factors @ als.item_factors.T, np.float64)
+
+
+def installed_peers() -> list[str]:
+    """Name the peers that can be imported here."""
+    modules = {CMFREC: "cmfrec", IMPLICIT: "implicit"}
+    return [row for row in PEERS if row not in modules or find_spec(modules[row])]
+
+
+PEERS: dict[str, Callable[[Ratings, Settings, int], Array]] = {
+    MLLIB: partial(_mllib, implicit=False),
+    MLLIB_IMPLICIT: partial(_mllib, implicit=True),
+    CMFREC: _cmfrec,
+    IMPLICIT: _implicit,
+}

@@ -5,7 +5,7 @@ parts.ratings("train")      Ratings, what a fit in memory takes
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -36,11 +36,6 @@ class Parts:
     user_key: Array  # hashes of the ids
     item_key: Array  # as user_key
     of: Mapping[str, Mapping[str, Array]]  # part -> user, item, rating, (n,) each, by user and item; perhaps weight
-    lost: Mapping[str, int] = field(default_factory=dict)  # part -> items that select_known left without pairs
-
-    def items_lost(self, part: str) -> int:
-        """Count the items that a part has lost, no fit knowing them."""
-        return self.lost.get(part, 0)
 
     @classmethod
     def of_indices(cls, n_users: int, n_items: int, of: Mapping[str, Mapping[str, Array]]) -> "Parts":
@@ -54,16 +49,11 @@ class Parts:
         user, item, rating = (np.concatenate([self.of[n][c] for n in names]) for c in ("user", "item", "rating"))
         return Ratings(user, item, rating, self.user_key, self.item_key)
 
-    def select_known(self, part: str, training: tuple[str, ...], folded_in: tuple[str, ...] | None = None) -> "Parts":
-        """``part`` without the pairs whose user or item is in none of the ``training`` parts.
-
-        folded_in : the parts that make users known, where these are not those of training.
-        """
-        items, users, pairs = self.ratings(*training).item, self.ratings(*(folded_in or training)).user, self.of[part]
-        is_known = np.isin(pairs["user"], users) & np.isin(pairs["item"], items)
-        chosen = {name: column[is_known] for name, column in pairs.items()}
-        lost = len(np.unique(pairs["item"])) - len(np.unique(chosen["item"])) + self.items_lost(part)
-        return replace(self, of={**self.of, part: chosen}, lost={**self.lost, part: lost})
+    def select_known(self, part: str, training: tuple[str, ...]) -> "Parts":
+        """``part`` without the pairs whose user or item is in none of the ``training`` parts."""
+        known, pairs = self.ratings(*training), self.of[part]
+        is_known = np.isin(pairs["user"], known.user) & np.isin(pairs["item"], known.item)
+        return replace(self, of={**self.of, part: {name: column[is_known] for name, column in pairs.items()}})
 
     def with_weights(self, part: str, weight: Array) -> "Parts":
         """``part`` with these weights of its pairs, (n,), in its order."""

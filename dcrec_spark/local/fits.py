@@ -5,9 +5,9 @@ such fits side by side, one in each task. From the same keys, seeds and settings
 find, up to rounding. Only the parameters of the estimators are used.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import OutcomeFamily
 from dcrec_spark.models.families.gaussian import FEATURES
-from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
+from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.covariates import Covariates, attach_composition, attach_feature_state
@@ -29,7 +29,7 @@ from dcrec_spark.models.fitting.facts import FitFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
 from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, propensity_from_counts
-from dcrec_spark.models.fitting.stages import fit_factors, fold_in
+from dcrec_spark.models.fitting.stages import fit_factors
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 
 Ints = npt.NDArray[np.int64]
@@ -139,7 +139,7 @@ def fit_exposure(ratings: Ratings, estimator: PoissonFactorization) -> Exposure:
     """Fit stage 1. Every rating is one exposure."""
     family, layout = PoissonExposure.of(estimator), _exposure_layout(ratings, estimator)
     fit = fit_factors(estimator, family, layout, ignore_progress)
-    return _exposure(layout, family, fit.users, fit.items, fit)
+    return _exposure(layout, family, fit)
 
 
 def fit_outcome(
@@ -160,83 +160,13 @@ def fit_outcome(
     it asks for what only the distributed fit has (a propensity column, an initial model, held-out pairs).
     """
     with FitResources() as resources:
-        whole = _fit(ratings, estimator, exposure, resources, standardize, features)
-        return _outcome(whole, whole.layout, whole.fit.users, whole.fit.items, exposure)
-
-
-def fit_and_fold_in(
-    ratings: Ratings,
-    estimator: DeconfoundedMF,
-    stage_one: PoissonFactorization | None,
-    new: Ratings,
-    replaced: Callable[[Exposure, Exposure], tuple[Exposure, Exposure]] | None = None,
-    standardize: bool = True,
-) -> Outcome:
-    """Fit to ``ratings``, then fold in the users of ``new``: the model of the new users.
-
-    stage_one : for adjustment="deconfounded", else None. new : ratings of the same items by other users. replaced :
-    what takes the place of stage 1, of the users of the fit and of the new ones: placebos. standardize : as in
-    :func:`fit_outcome`.
-    """
-    known = folded = None
-    if stage_one is not None:
-        known, folded = _fit_and_fold_in_exposure(ratings, stage_one, new)
-        known, folded = replaced(known, folded) if replaced else (known, folded)
-    with FitResources() as resources:
-        whole = _fit(ratings, estimator, known, resources, standardize)
-        family, fit = whole.family, whole.fit
-        items = whole.layout.arrays(False, fit.items, family, fit.shared)
-        layout = _outcome_layout(new, estimator, whole.propensity)
-        layout, _ = _with_exposure(layout, family, folded, resources, standardize, whole.form)
-        layout, _ = _with_covariates(layout, family, folded, NO_FEATURES, resources, whole.covariates)
-        states = fold_in(layout, True, items, family, fit.shared, resources)
-        return _outcome(whole, layout, states[True], states[False], folded)
-
-
-class _WholeFit(NamedTuple):
-    """A fit of stage 2 in this process."""
-
-    family: OutcomeFamily
-    propensity: Propensity | None
-    layout: ProcessLayout
-    form: Form
-    covariates: Covariates
-    fit: Fit
-
-
-def _fit(
-    ratings: Ratings,
-    estimator: DeconfoundedMF,
-    exposure: Exposure | None,
-    resources: FitResources,
-    standardize: bool,
-    features: Features = NO_FEATURES,
-) -> _WholeFit:
-    family, propensity = _local_family(estimator, exposure), None
-    if estimator.getAdjustment() == "ipw":
-        value, count = np.unique(ratings.rating, return_counts=True)
-        propensity = propensity_from_counts(value, count.astype(np.float64), PropensitySettings.of(estimator))
-    layout = _outcome_layout(ratings, estimator, propensity)
-    layout, form = _with_exposure(layout, family, exposure, resources, standardize)
-    layout, covariates = _with_covariates(layout, family, exposure, features, resources)
-    family = covariates.of_family(family)
-    fit = fit_factors(estimator, family, layout, ignore_progress)
-    return _WholeFit(family, propensity, layout, form, covariates, fit)
-
-
-def _fit_and_fold_in_exposure(
-    ratings: Ratings, estimator: PoissonFactorization, new: Ratings
-) -> tuple[Exposure, Exposure]:
-    family, layout = PoissonExposure.of(estimator), _exposure_layout(ratings, estimator)
-    fit = fit_factors(estimator, family, layout, ignore_progress)
-    new_layout = _exposure_layout(new, estimator)
-    with FitResources() as resources:
-        items = layout.arrays(False, fit.items, family, NOTHING_SHARED)
-        states = fold_in(new_layout, True, items, family, NOTHING_SHARED, resources)
-        return (
-            _exposure(layout, family, fit.users, fit.items, fit),
-            _exposure(new_layout, family, states[True], states[False], fit),
-        )
+        family = _local_family(estimator, exposure)
+        layout = _outcome_layout(ratings, estimator)
+        layout, form = _with_exposure(layout, family, exposure, resources, standardize)
+        layout, covariates = _with_covariates(layout, family, exposure, features, resources)
+        family = covariates.of_family(family)
+        fit = fit_factors(estimator, family, layout, ignore_progress)
+        return _outcome(family, layout, fit, exposure, form)
 
 
 # ---- what goes into the blocks
@@ -246,7 +176,8 @@ def _exposure_layout(ratings: Ratings, estimator: PoissonFactorization) -> Proce
     return lay_out(ratings, {"exposure_count": np.ones(len(ratings.rating))}, estimator.getOrDefault("precision"))
 
 
-def _outcome_layout(ratings: Ratings, estimator: DeconfoundedMF, propensity: Propensity | None) -> ProcessLayout:
+def _outcome_layout(ratings: Ratings, estimator: DeconfoundedMF) -> ProcessLayout:
+    propensity = _propensity(ratings, estimator)
     values: dict[str, Floats] = {"rating": ratings.rating, "exposure_count": np.ones(len(ratings.rating))}
     if propensity is not None:
         values["weight"] = propensity.weights(ratings.rating)
@@ -259,9 +190,8 @@ def _with_exposure(
     exposure: Exposure | None,
     resources: FitResources,
     standardize: bool,
-    form: Form | None = None,
 ) -> tuple[ProcessLayout, Form]:
-    """Return the layout with each pair's confounder, and its form. form : of an earlier fit. None: from this layout."""
+    """Return the layout with each pair's confounder, and its form."""
     if exposure is None:
         return layout, PLAIN
     term = family.exposure_term
@@ -269,7 +199,7 @@ def _with_exposure(
         standardize=term.standardize and standardize,
         leave_one_out=term.leave_one_out and exposure.user_rate is not None,
     )
-    return attach_confounder(layout, *exposure.memories(), term, resources, form)
+    return attach_confounder(layout, *exposure.memories(), term, resources)
 
 
 def _with_covariates(
@@ -278,13 +208,11 @@ def _with_covariates(
     exposure: Exposure | None,
     features: Features,
     resources: FitResources,
-    given: Covariates | None = None,
 ) -> tuple[ProcessLayout, Covariates]:
-    """Return the layout with the covariates of users and items, and how they are scaled. given : by an earlier fit."""
-    covariates = given or Covariates()
+    """Return the layout with the covariates of users and items, and how they are scaled."""
+    covariates = Covariates()
     if exposure is not None and family.has_composition:
-        scalings = None if given is None else given.composition()
-        layout, (of_users, of_items) = attach_composition(layout, exposure.memories(), resources, scalings)
+        layout, (of_users, of_items) = attach_composition(layout, exposure.memories(), resources)
         covariates = covariates._replace(user_composition=of_users, item_composition=of_items)
     for is_user, numbers in zip((True, False), features, strict=True):
         if numbers is not None:
@@ -293,6 +221,13 @@ def _with_covariates(
             layout, scaling = attach_feature_state(layout, is_user, state, names, resources)
             covariates = covariates._replace(**{"user_features" if is_user else "item_features": scaling})
     return layout, covariates
+
+
+def _propensity(ratings: Ratings, estimator: DeconfoundedMF) -> Propensity | None:
+    if estimator.getOrDefault("adjustment") != "ipw":
+        return None
+    value, count = np.unique(ratings.rating, return_counts=True)
+    return propensity_from_counts(value, count.astype(np.float64), PropensitySettings.of(estimator))
 
 
 def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> OutcomeFamily:
@@ -314,24 +249,23 @@ def ignore_progress(stage: str, iteration: int, objective: float) -> None:
 # ---- what comes out of them
 
 
-def _exposure(layout: ProcessLayout, family: PoissonExposure, users: State, items: State, fit: Fit) -> Exposure:
-    tables = [layout.arrays(is_user, state, family, fit.shared) for is_user, state in ((True, users), (False, items))]
+def _exposure(layout: ProcessLayout, family: PoissonExposure, fit: Fit) -> Exposure:
+    sides = (True, fit.users), (False, fit.items)
+    tables = [layout.arrays(is_user, state, family, fit.shared) for is_user, state in sides]
     means = [np.asarray(table["shape"] / table["rate"]) for table in tables]
     return Exposure(means[0], means[1], tuple(fit.objective), tables[0]["rate"], tables[1]["rate"])
 
 
-def _outcome(whole: _WholeFit, layout: ProcessLayout, users: State, items: State, exposure: Exposure | None) -> Outcome:
-    """Return the model of a layout's users and items, which are those of the fit or folded in."""
-    family, fit = whole.family, whole.fit
-    user = layout.arrays(True, users, family, fit.shared)
-    item = layout.arrays(False, items, family, fit.shared)
-    facts, intercept = FitFacts.of(family, whole.layout, fit), family.shared_numbers(fit.shared).intercept
+def _outcome(family: OutcomeFamily, layout: ProcessLayout, fit: Fit, exposure: Exposure | None, form: Form) -> Outcome:
+    user = layout.arrays(True, fit.users, family, fit.shared)
+    item = layout.arrays(False, fit.items, family, fit.shared)
+    facts, intercept = FitFacts.of(family, layout, fit), family.shared_numbers(fit.shared).intercept
     biases = user.get("bias"), item.get("bias")
     of_users, of_items = user["features"], item["features"]
     if "slopes" in user:
         of_users = np.hstack([of_users, user["slopes"], user["covariates"]])
         of_items = np.hstack([of_items, item["covariates"], item["slopes"]])
-    return Outcome(of_users, of_items, user["gamma"], intercept, exposure, facts, *biases, whole.form)
+    return Outcome(of_users, of_items, user["gamma"], intercept, exposure, facts, *biases, form)
 
 
 def _pair_products(users: Floats, items: Floats, user: Ints, item: Ints) -> Floats:

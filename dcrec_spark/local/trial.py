@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -18,7 +17,7 @@ from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import DataError, FitError
 from dcrec_spark.evaluation.weights import weights_by_exposure
 from dcrec_spark.local.data import Parts
-from dcrec_spark.local.fits import Exposure, Ints, Outcome, Ratings, fit_and_fold_in, fit_exposure, fit_outcome
+from dcrec_spark.local.fits import Exposure, Ints, Outcome, Ratings, fit_exposure, fit_outcome
 from dcrec_spark.local.lists import ListPlaces, rank_unseen
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.fitting.degeneracies import vanished
@@ -31,7 +30,7 @@ Result = TypeVar("Result")
 
 # Tasks for each core in one Spark job: results return, and can be recorded, when a job ends.
 ROUNDS = 4
-Confounder = Literal["fitted", "permuted", "popularity"]
+Confounder = Literal["fitted", "shuffled"]
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,9 @@ class Trial:
 
     data : which of the data sets. fit, predict : names of its parts. Users and items of the fit are those of its parts,
     as an estimator has them, so the pairs to predict have to be of these (:meth:`Parts.select_known`).
-    fold_in : the part by which new users are folded in, whose scores are then asked for. Empty for a plain fit.
     exposure : of PoissonFactorization. None where the adjustment has no confounder.
-    confounder : "fitted" a_hat. Or a placebo: "permuted", each user's a_hat dealt out to other items (the same deal for
-    all users, so that it stays of low rank). "popularity", the item's number of exposures, scaled to the mean of a_hat.
-    standardize : as in :func:`dcrec_spark.local.fits.fit_outcome`. list_length : places of the lists, of items
-    that each user of the fit has not rated there. 0: no lists.
+    confounder : "fitted" a_hat. Or "shuffled", a placebo of the same rank: that of another user and another item.
+    list_length : places of the lists, of items that each user of the fit has not rated there. 0: no lists.
     """
 
     outcome: Mapping[str, Any]
@@ -53,15 +49,13 @@ class Trial:
     data: str = ""
     fit: tuple[str, ...] = ("train",)
     predict: tuple[str, ...] = ("validation",)
-    fold_in: str = ""
     confounder: Confounder = "fitted"
-    standardize: bool = True
     list_length: int = 0
 
     @property
     def stage_one(self) -> str:
         """What the exposure model depends on: trials that agree in it share one. Empty where there is none to share."""
-        if self.exposure is None or self.fold_in:
+        if self.exposure is None:
             return ""
         return json.dumps([self.data, self.fit, dict(self.exposure)], sort_keys=True)
 
@@ -130,11 +124,8 @@ class _Rows:
     items: Ints
 
     @classmethod
-    def of(cls, ratings: Ratings, items: Ints | None = None) -> "_Rows":
-        """items : those of a fit before, for users to fold in. Their ratings of others are left out."""
-        if items is not None:
-            ratings = ratings.only(np.isin(ratings.item, items))
-        users, items = np.unique(ratings.user), np.unique(ratings.item) if items is None else items
+    def of(cls, ratings: Ratings) -> "_Rows":
+        users, items = np.unique(ratings.user), np.unique(ratings.item)
         return cls(ratings.of_users(users).of_items(items), users, items)
 
     def score(self, model: Outcome, pairs: Mapping[str, Array]) -> Array:
@@ -159,49 +150,32 @@ def _fit(shared: tuple[Mapping[str, Parts], Mapping[str, Exposure]], trial: Tria
     parts = data[trial.data]
     rows = _Rows.of(parts.ratings(*trial.fit))
     try:
-        model, scored = _model(parts, rows, trial, exposures)
+        exposure = confounder(exposures[trial.stage_one], trial.confounder) if trial.stage_one else None
+        model = fit_outcome(rows.ratings, DeconfoundedMF(**dict(trial.outcome)), exposure)
     except FitError as error:
         return error
-    scores = {part: scored.score(model, parts.of[part]) for part in trial.predict}
+    scores = {part: rows.score(model, parts.of[part]) for part in trial.predict}
     seconds = time.perf_counter() - start
     facts = np.array(model.objective), model.gamma, seconds, vanished(model.facts.degeneracies)
     if not trial.list_length:
         return Fitted(scores, *facts)
-    places = rank_unseen(model, scored.ratings, trial.list_length)
-    places = places._replace(user=scored.users[places.user], item=scored.items[places.item])
+    places = rank_unseen(model, rows.ratings, trial.list_length)
+    places = places._replace(user=rows.users[places.user], item=rows.items[places.item])
     return Fitted(scores, *facts, places)
 
 
-def _model(parts: Parts, rows: _Rows, trial: Trial, exposures: Mapping[str, Exposure]) -> tuple[Outcome, _Rows]:
-    estimator = DeconfoundedMF(**dict(trial.outcome))
-    if trial.fold_in:
-        first = None if trial.exposure is None else PoissonFactorization(**dict(trial.exposure))
-        new = _Rows.of(parts.ratings(trial.fold_in), rows.items)
-        replaced = partial(confounders, ratings=rows.ratings, kind=trial.confounder)
-        return fit_and_fold_in(rows.ratings, estimator, first, new.ratings, replaced, trial.standardize), new
-    exposure = confounder(exposures[trial.stage_one], rows.ratings, trial.confounder) if trial.stage_one else None
-    return fit_outcome(rows.ratings, estimator, exposure, trial.standardize), rows
+def confounder(fitted: Exposure, kind: Confounder) -> Exposure:
+    """Return the exposure model's a_hat, or the placebo that takes its place.
 
-
-def confounder(fitted: Exposure, ratings: Ratings, kind: Confounder) -> Exposure:
-    """Return the exposure model's a_hat, or the placebo that takes its place, which has seen no pair."""
+    Both sides are dealt out: with items alone, the composition of a user's exposures would still be true.
+    """
     if kind == "fitted":
         return fitted
-    if kind == "permuted":
-        deal = np.random.default_rng(0).permutation(len(fitted.items))
-        return Exposure(fitted.users, fitted.items[deal])
-    popularity = np.bincount(ratings.item, minlength=len(fitted.items)).astype(np.float64)
-    mean = fitted.users.mean(axis=0) @ fitted.items.mean(axis=0)
-    return Exposure(np.ones((len(fitted.users), 1)), (popularity * mean / popularity.mean())[:, None])
+    return Exposure(_dealt_out(fitted.users), _dealt_out(fitted.items))
 
 
-def confounders(known: Exposure, folded: Exposure, ratings: Ratings, kind: Confounder) -> tuple[Exposure, Exposure]:
-    """Return those of the users of a fit, whose ratings are given, and of new users of the same items."""
-    if kind == "fitted":
-        return known, folded
-    placebo = confounder(known, ratings, kind)
-    users = folded.users if kind == "permuted" else np.ones((len(folded.users), 1))
-    return placebo, Exposure(users, placebo.items)
+def _dealt_out(rows: Array) -> Array:
+    return np.asarray(rows[np.random.default_rng(0).permutation(len(rows))])
 
 
 def weights_of(parts: Parts, part: str, train: str, estimator: PoissonFactorization) -> Array:

@@ -100,12 +100,19 @@ def vectors(id_type: DataType) -> StructType:
 
 
 def user_factors(id_type: DataType) -> StructType:
-    """Factors of users, one row each. ``gamma`` weighs the confounder. Null: what the model does not have."""
+    """Factors of users, one row each. ``gamma`` weighs the confounder. Null: what the model does not have.
+
+    ``covariates``: composition of the user's exposure, then given features, scaled. ``slopes``: on the items'
+    covariates. Both are empty where the model has none.
+    """
     return _factors("gamma double, ", id_type)
 
 
 def item_factors(id_type: DataType) -> StructType:
-    """Factors of items, one row each. Exposure columns are null for a classical fit, ``bias`` without biases."""
+    """Factors of items, one row each. Exposure columns are null for a classical fit, ``bias`` without biases.
+
+    ``covariates`` and ``slopes`` are those of the item, as in ``user_factors``.
+    """
     return _factors("", id_type)
 
 

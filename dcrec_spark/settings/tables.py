@@ -193,8 +193,8 @@ OUTCOME = (
     Setting("bias_reg", _PRECISION, BIAS_REG, "1 / prior variance of the biases of users and items, with unit noise",
             "outcome", _LEAST_SQUARES),
     Setting("confounder_reg", _PRECISION, CONFOUNDER_REG,
-            "1 / prior variance of gamma, with unit noise; if pooled, of the users' departures", "outcome",
-            {**_LEAST_SQUARES, **_DECONFOUNDED}),
+            "1 / prior variance of gamma, with unit noise; if pooled, of the users' departures; and of slopes on "
+            "covariates", "outcome", {**_LEAST_SQUARES, **_DECONFOUNDED}),
     Setting("reg_by_count", Flag(), False,
             "whether {reg_param} is multiplied by each row's number of ratings, as in MLlib's ALS; biases never are",
             "outcome", _LEAST_SQUARES),

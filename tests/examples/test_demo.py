@@ -86,9 +86,10 @@ def test_five_recommenders_are_compared_with_the_truth_on_three_kinds_of_data(ou
 
 def test_settings_of_the_nightly_job_are_those_of_the_comparison() -> None:
     """The tables that the demo publishes come from the row that it has shown."""
-    config = load_config(RetrainConfig, conf_directory() / "demo.yaml", ["outcome.adjustment=deconfounded"])
+    settings = {**demo.MODELS["deconfounded"], **demo.PRIORS}
+    config = load_config(RetrainConfig, conf_directory() / "demo.yaml", [f"{k}={v}" for k, v in settings.items()])
     asked = {camel_case(name): value for name, value in config.outcome.model_dump().items()}
-    shown = {**closeness._SHARED, **closeness.ROWS["deconfounded"].settings}
+    shown = {**closeness.SHARED, **closeness.ROWS["deconfounded"].settings}
     assert {name: asked[name] for name in shown} == {**shown, **{name: asked[name] for name in ("maxIter", "tol")}}
 
 

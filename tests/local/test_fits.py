@@ -1,16 +1,13 @@
 """Fits without Spark: the dense references' factors for every member of the family, and those of the estimators."""
 
-from dataclasses import replace
-from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_and_fold_in, fit_exposure, fit_outcome
-from dcrec_spark.local.trial import Confounder, confounder, confounders
+from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_exposure, fit_outcome
 from tests.models.data_sets import (
     ALL,
     FACTORS,
@@ -149,27 +146,6 @@ def test_the_estimator_finds_the_same(spark: SparkSession, ratings: Ratings, kin
     np.testing.assert_allclose(here.objective, on_spark.objectiveHistory, rtol=1e-9)
     assert_same(here.users, by_id(on_spark.userFactors)["features"], 1e-8)
     on_spark.release()
-
-
-@pytest.mark.parametrize("of", get_args(Confounder))
-@pytest.mark.parametrize(
-    ("kind", "adjustment"), [("probabilistic", "deconfounded"), ("poisson", "deconfounded"), ("weighted", "ipw")]
-)
-def test_training_users_who_are_folded_in_get_their_scores_back(
-    ratings: Ratings, stage_one: Exposure, kind: str, adjustment: str, of: Confounder
-) -> None:
-    """With the placebos in the confounder's place too, or these would be compared with it by other users' rows."""
-    estimator = outcome(outcome=kind, adjustment=adjustment)
-    is_deconfounded = adjustment == "deconfounded"
-    model = fit_outcome(ratings, estimator, confounder(stage_one, ratings, of) if is_deconfounded else None)
-    chosen = np.array([4, 1, 7])
-    known = np.isin(ratings.user, chosen)
-    place = np.array([chosen.tolist().index(u) for u in ratings.user[known]])
-    new = replace(ratings.only(known), user=place, user_key=ratings.user_key[chosen])
-    first = exposure() if is_deconfounded else None
-    served = fit_and_fold_in(ratings, estimator, first, new, partial(confounders, ratings=ratings, kind=of))
-    user, item = np.nonzero(np.ones((3, len(ratings.item_key))))
-    assert_same(served.scores(user, item), model.scores(chosen[user], item), 1e-6)
 
 
 def test_what_does_not_belong_is_refused_and_sweeps_that_run_out_have_not_converged(

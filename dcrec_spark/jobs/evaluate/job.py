@@ -52,8 +52,8 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs]):
         inputs.features.note(run, training.ratings)
         if record and record["data_fingerprint"] != run.data_fingerprint:
             run.warnings.append(
-                f"the training ratings or features (input) are not those of the fit of run {record['run_id']}. Seen "
-                "pairs, baselines and the check of the exposures are of other data than the model"
+                f"the training ratings or features (input) are not those that run {record['run_id']} fitted the model "
+                "to. Seen pairs, baselines and the check of the exposures are of other data than the model"
             )
         with step("compare the models"):
             test = validate_other(context, inputs.test, TEST)

@@ -33,10 +33,10 @@ _log = logging.getLogger(__name__)
 # Members of a blend, where none are given: settings of DeconfoundedMF.
 MEMBERS: dict[str, dict[str, Any]] = {
     "none": {"adjustment": "none"},
-    "reconstruction": {},
-    "logarithm": {"confounderLink": "log"},
-    "factors": {"confounder": "factors"},
-    "factors, no intercept": {"confounder": "factors", "fitIntercept": False},
+    "reconstruction": {"confounder": "reconstruction", "confounderLink": "identity"},
+    "logarithm": {"confounder": "reconstruction", "confounderLink": "log"},
+    "factors": {"confounder": "factors", "confounderLink": "log"},
+    "factors, no intercept": {"confounder": "factors", "confounderLink": "log", "fitIntercept": False},
 }
 _PARTS = 1 << 20
 # Weights are found by trying every set of members.
@@ -224,8 +224,8 @@ class Blend(Estimator[BlendModel]):
     Parameters
     ----------
     members : dict[str, DeconfoundedMF] or None
-        Name -> estimator, at most 10. None: without the confounder, with its reconstruction, logarithm, factors, and
-        factors without an intercept.
+        Name -> estimator, at most 10. None: without the confounder, with its reconstruction, with its logarithm, with
+        logarithm and factors (the defaults of :class:`DeconfoundedMF`), and these without an intercept.
     validationShare : float
         Share of the ratings that are held out, by a hash of the ids.
     seed : int

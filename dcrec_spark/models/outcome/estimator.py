@@ -70,20 +70,28 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         leaveOneOut, a link, regByCount, a pooled confounderWeight: it passes over their defaults, and refuses what is
         set.
     adjustment : str
-        "deconfounded": with the term gamma_u a_hat_ui. "none": without. "ipw": without, the observed ratings weighted
-        by inverse propensities.
+        "deconfounded": with the confounder. "none": without. "ipw": without, the observed ratings weighted by inverse
+        propensities.
+    confounder, confounderLink : str
+        Form of the confounder. "reconstruction": gamma_u h_ui, with h_ui made from a_hat_ui ("identity") or its
+        logarithm ("log"). "factors": also slopes of items on the composition of users' exposures, and of users on
+        items'. Unless they are set, fits to all pairs (unobservedWeight above 0) have the paper's form, reconstruction
+        and identity.
     rank, exposureRank : int
         Factors of the preferences, K, and of the exposure model, L.
     exposureModel : PoissonFactorizationModel or PoissonFactorization, optional
         A fitted stage 1 to use as it is, or its estimator, which is fitted first, on the same blocks. Without one,
         stage 1 has ``exposureRank`` factors and this estimator's seed.
     regParam, biasReg, confounderReg : float
-        Precisions of the priors, 1 / variance with unit noise, of both sides' factors, both sides' biases, and gamma.
-        The same for all rows, however many ratings they have, with ``regByCount`` that of a row's factors is
-        multiplied by its number of ratings.
+        Precisions of the priors, 1 / variance with unit noise, of both sides' factors, both sides' biases, and gamma
+        with the slopes on covariates. The same for all rows, however many ratings they have. With ``regByCount`` that
+        of a row's factors is multiplied by its number of ratings.
     exposureWeight : float
         Order of lists, which a fitted model can change. 0: by potential rating. Above, up to 1: by (potential rating -
         the user's baseline) * P(exposure)^exposureWeight. Needs an exposure model.
+    userFeatures, itemFeatures : DataFrame, optional
+        One row of numbers for each id, on which the other side has slopes. Scaled by the fit. Missing ones are at
+        their mean.
     solver : {"cholesky", "cg"}
         How each row's least squares are solved in a sweep: exactly, or by three steps of conjugate gradients from the
         row's last state, which cost less at high ranks. The users of the fitted model are solved exactly.
@@ -109,9 +117,11 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
 
     Notes
     -----
-    y_ui(1) = theta_u . beta_i + gamma_u a_hat_ui + beta_0 (Wang, Liang, Charlin, Blei, arXiv 1808.06581). The paper
-    speaks of MAP estimates. For outcome="poisson" posterior means stand in for them, since with shapes below 1 the mode
-    is degenerate (as in Gopalan et al. 2015).
+    y_ui(1) = theta_u . beta_i + gamma_u a_hat_ui + beta_0 (Wang, Liang, Charlin, Blei, arXiv 1808.06581), by default
+    with biases b_u + c_i, with h_ui in place of a_hat_ui, and kappa_u . q_i + rho_i . p_u of compositions p_u, q_i.
+
+    The paper speaks of MAP estimates. For outcome="poisson" posterior means stand in for them, since with shapes below
+    1 the mode is degenerate (as in Gopalan et al. 2015).
 
     Examples
     --------

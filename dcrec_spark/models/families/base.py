@@ -265,6 +265,7 @@ class OutcomeFamily(Family):
 
     Attributes
     ----------
+    default_unobserved_weight : the weight w0 of unobserved pairs where none is given.
     unrated_are_zeros : whether unrated pairs are fitted as 0, so that predictions lie below the scale of the ratings.
     warm_start_settings : Params in which a model has to agree with the fit that it starts.
     allowed : Param -> the values that the family can do, if not all. The first is its own default. It refuses another
@@ -273,6 +274,7 @@ class OutcomeFamily(Family):
 
     stage = "outcome"
     value = "rating"
+    default_unobserved_weight: ClassVar[float] = 1.0
     unrated_are_zeros: ClassVar[bool]
     warm_start_settings: ClassVar[tuple[str, ...]] = ("outcome", "rank")
     allowed: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
@@ -305,6 +307,12 @@ class OutcomeFamily(Family):
     def shares_gamma(self) -> bool:
         """Whether there is a gamma for all users, be it their only one or the one that theirs depart from."""
         return self.has_confounder and self.settings["confounderWeight"] != "user"
+
+    @property
+    def unobserved_weight(self) -> float:
+        """The weight w0 of unobserved pairs."""
+        given = self.settings.get("unobservedWeight")
+        return self.default_unobserved_weight if given is None else float(given)
 
     @property
     def has_biases(self) -> bool:

@@ -54,12 +54,10 @@ class LeastSquares(OutcomeFamily):
     Attributes
     ----------
     everywhere : whether theta . beta is part of the mean of unobserved pairs too.
-    default_unobserved_weight : the weight w0 of unobserved pairs where none is given.
     """
 
     objective = Objective("J", rises=False)
     everywhere: ClassVar[bool]
-    default_unobserved_weight: ClassVar[float]
     splits = True
     reads = (
         *("alpha", "unobservedWeight", "regParam", "biasReg", "confounderReg", "regByCount"),
@@ -102,12 +100,6 @@ class LeastSquares(OutcomeFamily):
             gradients=GRADIENT_STEPS if get("solver") == "cg" else 0,
             composition=self.composition,
         )
-
-    @property
-    def unobserved_weight(self) -> float:
-        """The weight w0 of unobserved pairs."""
-        given = self.settings["unobservedWeight"]
-        return self.default_unobserved_weight if given is None else float(given)
 
     @property
     def has_biases(self) -> bool:
@@ -208,7 +200,6 @@ class Weighted(LeastSquares):
     """Weighted matrix factorization (Hu, Koren, Volinsky 2008): all pairs, an observed one weighs 1 + alpha y."""
 
     everywhere = unrated_are_zeros = True
-    default_unobserved_weight = 1.0
 
 
 class Probabilistic(LeastSquares):

@@ -123,12 +123,6 @@ class PoissonOutcome(OutcomeFamily):
         return GammaPrior(self.settings["gammaShape"], self.settings["gammaRate"])
 
     @property
-    def unobserved_weight(self) -> float:
-        """The weight w0 of an unrated pair. Unless set, it counts as much as a rated one."""
-        given = self.settings["unobservedWeight"]
-        return 1.0 if given is None else float(given)
-
-    @property
     def weighted(self) -> bool:
         """Whether the ratings have weights, inverse propensities."""
         return bool(self.settings["adjustment"] == "ipw")

@@ -14,6 +14,7 @@ from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import PLAIN
 from dcrec_spark.kernels.topn import Link
+from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.fitting.checks import (
     require_columns,
     require_ids_alike,
@@ -46,8 +47,7 @@ def baseline_rating(params: OutcomeParams, intercept: float, mean_rating: float)
 
     Without an intercept, a model that is fitted to unrated pairs at 0 has baseline 0.
     """
-    weight = params.getUnobservedWeight()
-    is_fitted_to_all = params.getOutcome() != "probabilistic" if weight is None else weight > 0
+    is_fitted_to_all = family_of(params).unobserved_weight > 0
     return intercept if params.getFitIntercept() or is_fitted_to_all else mean_rating
 
 

@@ -90,18 +90,18 @@ def test_a_user_of_the_fit_under_another_name_is_recommended_the_same(
         return {row.user: [entry.item for entry in row.recommendations] for row in found}
 
     stranger, before = of_users(spark, "zoë").withColumn("user", F.lit("stranger")), lists(fitted)
-    before_all = cached(spark)
     folded = fitted.foldInUsers(stranger)
+    before_all = cached(spark)
     both = fitted.extended(users=folded)
     assert both.numUsers == len(NAMES.users) + 1
     assert lists(both) == {**before, "stranger": before["zoë"]}
     both.release()
+    assert cached(spark) == before_all
     alone = fitted.withUsers(folded)
     assert alone.numUsers == 1
     assert lists(alone) == {"stranger": before["zoë"]}
     alone.release()
     folded.unpersist()
-    assert cached(spark) == before_all
 
 
 def test_a_new_item_is_where_its_users_hold_it(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:

@@ -103,11 +103,8 @@ def test_a_list_of_maps_gives_models_with_the_params_and_the_uid_of_their_estima
     assert len(getattr(model, of.history)) == 1
     assert estimator.getOrDefault("maxIter") == 2
     mine, theirs = values_of(model), values_of(estimator) | {"maxIter": 1}
-    assert theirs.keys() - mine.keys() <= {
-        "exposureModel",
-        "userFeatures",
-        "itemFeatures",
-    }  # what came of it is the model's own
+    # What came of these is the model's own.
+    assert theirs.keys() - mine.keys() <= {"exposureModel", "userFeatures", "itemFeatures"}
     assert mine == {name: theirs[name] for name in mine}
     assert model.uid == estimator.uid
     assert model.transform(pairs, {estimator.getParam(of.output): "told"}).columns[-1] == "told"

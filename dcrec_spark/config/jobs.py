@@ -27,6 +27,7 @@ from dcrec_spark.config.sections import (
 from dcrec_spark.config.space import Choices, Range, read_space
 from dcrec_spark.config.stages import ExposureConfig, OutcomeConfig
 from dcrec_spark.config.types import Metric, Part, Place, Positive, Section, setting
+from dcrec_spark.settings.tables import OF_RATED_PAIRS
 
 
 class RetrainConfig(FittingConfig, PlacesConfig):
@@ -53,7 +54,7 @@ class RetrainConfig(FittingConfig, PlacesConfig):
     def _scores_are_products(self) -> Self:
         outcome, link = self.outcome, self.outcome.confounder_link
         has_link = outcome.adjustment == "deconfounded" and link != "identity"
-        is_of_rated = outcome.outcome == "probabilistic" and not outcome.unobserved_weight
+        is_of_rated = outcome.outcome in OF_RATED_PAIRS and not outcome.unobserved_weight
         if has_link and is_of_rated and "vectors" in self.recommend.extra:
             raise ValueError(
                 f"recommend.extra without vectors for outcome.confounder_link={link}: vectors need scores that are "

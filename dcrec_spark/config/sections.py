@@ -23,6 +23,7 @@ from dcrec_spark.config.types import (
     Whole,
     setting,
 )
+from dcrec_spark.settings.tables import LEAST_SQUARES
 
 Extra = Literal["intervals", "overlap", "fallback", "similar_items", "vectors", "changes"]
 
@@ -415,8 +416,11 @@ class FittingConfig(ReadingConfig):
     @model_validator(mode="after")
     def _features_have_slopes(self) -> Self:
         given = [name for name in ("user_features", "item_features") if getattr(self.input, name) is not None]
-        if given and self.outcome.outcome == "poisson":
-            raise ValueError(f"outcome.outcome=weighted or probabilistic where input.{given[0]} is set; found poisson")
+        outcome = self.outcome.outcome
+        if given and outcome not in LEAST_SQUARES:
+            raise ValueError(
+                f"outcome.outcome={' or '.join(LEAST_SQUARES)} where input.{given[0]} is set; found {outcome}"
+            )
         return self
 
 

@@ -90,7 +90,9 @@ def in_section(settings: Iterable[Setting], section: str) -> dict[str, Setting]:
     return {setting.name: setting for setting in settings if setting.section == section}
 
 
-_LEAST_SQUARES = {"outcome": ("weighted", "probabilistic")}
+# Outcomes with slopes, and those that are fitted to the rated pairs unless unrated ones are given a weight.
+LEAST_SQUARES, OF_RATED_PAIRS = ("weighted", "probabilistic"), ("probabilistic",)
+_LEAST_SQUARES = {"outcome": LEAST_SQUARES}
 _POISSON = {"outcome": ("poisson",)}
 _IPW = {"adjustment": ("ipw",)}
 _DECONFOUNDED = {"adjustment": ("deconfounded",)}

@@ -76,7 +76,7 @@ def measure(path: Path, seed: int) -> Iterator[CurvePoint]:
 def rank_by_implicit(train: Ratings) -> ListPlaces | None:
     """Rank by implicit's ALS with 32 factors, regularization 10 and alpha 1. None where it is not installed."""
     try:
-        from implicit.als import AlternatingLeastSquares  # type: ignore[import-untyped]
+        from implicit.als import AlternatingLeastSquares
     except ImportError:
         return None
     from scipy.sparse import csr_matrix

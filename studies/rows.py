@@ -154,7 +154,7 @@ def _mllib(ratings: Ratings, settings: Settings, seed: int, implicit: bool) -> A
 
 def _cmfrec(ratings: Ratings, settings: Settings, seed: int) -> Array:
     import pandas as pd
-    from cmfrec import CMF  # type: ignore[import-untyped]
+    from cmfrec import CMF
 
     table = pd.DataFrame({"UserId": ratings.user, "ItemId": ratings.item, "Rating": ratings.rating})
     given = {**settings, "w_main": 1.0, "random_state": seed + 1, "nthreads": 1, "verbose": False}
@@ -167,7 +167,7 @@ def _cmfrec(ratings: Ratings, settings: Settings, seed: int) -> Array:
 
 
 def _implicit(ratings: Ratings, settings: Settings, seed: int) -> Array:
-    from implicit.als import AlternatingLeastSquares  # type: ignore[import-untyped]
+    from implicit.als import AlternatingLeastSquares
     from scipy.sparse import csr_matrix
 
     size = len(ratings.user_key), len(ratings.item_key)

@@ -62,8 +62,8 @@ def test_gamma_factors_that_are_left_at_their_prior_are_named() -> None:
 
 
 def test_both_stages_judge_gamma_factors_by_their_priors(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(poisson_steps, "AT_PRIOR", 1e9)
-    monkeypatch.setattr(poisson_steps, "NO_SHARE", 1e9)
+    monkeypatch.setattr(gamma_poisson, "AT_PRIOR", 1e9)
+    monkeypatch.setattr(gamma_poisson, "NO_SHARE", 1e9)
     model = outcome(outcome="poisson", exposureModel=exposure(maxIter=0), maxIter=0).fit(NUMBERS.frame(spark))
     assert vanished(model.degeneracies)
     assert vanished(model.exposureModel.degeneracies)

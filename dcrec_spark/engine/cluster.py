@@ -73,7 +73,7 @@ class ClusterSide:
             previous = replace(previous, memory=memory)
         return replace(self, broadcasts=True).half_step(kernel, previous=previous).sums
 
-    def rebuild(self, kernel: Kernel, source: State | None, previous: State) -> Self:
+    def rebuild(self, kernel: Kernel, source: State | None, previous: State | None) -> Self:
         """Return the side with new blocks, which are computed when this returns."""
         with _broadcast(self.frame, FromDriver.of(source, previous)) as from_driver:
             outbox = replace(self, broadcasts=False).plan(kernel, from_driver, source, previous)

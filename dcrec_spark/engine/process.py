@@ -38,7 +38,7 @@ class ProcessSide:
         """Run a half-step for its sums alone."""
         return self.half_step(kernel, previous=State.of_memory(previous.memory_of(0))).sums
 
-    def rebuild(self, kernel: Kernel, source: State | None, previous: State) -> Self:
+    def rebuild(self, kernel: Kernel, source: State | None, previous: State | None) -> Self:
         """Return the side with a new block: the memory that ``kernel`` returns."""
         contents = kernel(self._input(source, previous)).memory
         return type(self)(self.name, self.n_rows, Block(read_only_arrays(contents)), None, self.pairs_per_run)

@@ -118,7 +118,7 @@ class Side(Protocol):
     def add_up(self, kernel: Kernel, previous: State) -> Arrays:
         """Run a half-step for its sums alone. Each block gets its memory or, without one, its rows."""
 
-    def rebuild(self, kernel: Kernel, source: State | None, previous: State) -> Self:
+    def rebuild(self, kernel: Kernel, source: State | None, previous: State | None) -> Self:
         """Return the side with new blocks: the memories that ``kernel`` returns. The old ones can be released."""
 
     def free_disks(self) -> None:

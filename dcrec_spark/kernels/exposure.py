@@ -13,7 +13,8 @@ theirs:
     p = k for y >= pivot, k decay^(pivot - y) below. At most 1. K such that the mean over all pairs is ``target``
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,18 +28,82 @@ from dcrec_spark.kernels.threads import loop_input, over_rows
 SMALLEST = 1e-3
 
 
+class Scaling(NamedTuple):
+    """Mean and scale of each covariate of a side, as a fit finds them. names : of features, else empty."""
+
+    mean: tuple[float, ...] = ()
+    scale: tuple[float, ...] = ()
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, sums: Mapping[str, Floats], together: bool = False, names: tuple[str, ...] = ()) -> Self:
+        """Take it from the sums of :func:`moments`. together : one scale for all, else each has its own."""
+        count = np.maximum(sums["count"], 1.0)
+        mean = sums["total"] / count
+        variance = np.maximum(sums["square"] / count - mean**2, 0.0)
+        scale = np.sqrt(np.full(len(variance), variance.mean()) if together else variance)
+        # Equal numbers tell no rows apart, and stay at zero.
+        return cls(tuple(mean.tolist()), tuple(np.where(scale > 0, scale, 1.0).tolist()), names)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Return the scaling that JSON holds as an object of lists."""
+        return cls(*(tuple(values[name]) for name in cls._fields))
+
+    def scaled(self, raw: Floats) -> Floats:
+        """Scale (n, numbers). Missing and infinite numbers are at their mean."""
+        return np.where(np.isfinite(raw), (raw - np.array(self.mean)) / np.array(self.scale), 0.0)
+
+
+def moments(numbers: Floats) -> dict[str, NDArray[np.float64]]:
+    """Count each column of (n, numbers), and add it and its square up. Missing and infinite numbers are left out."""
+    known = np.isfinite(numbers)
+    numbers = np.where(known, numbers, 0.0).astype(np.float64, copy=False)
+    count = known.sum(axis=0).astype(np.float64)
+    return {"count": count, "total": numbers.sum(axis=0), "square": np.square(numbers).sum(axis=0)}
+
+
+def composition(means: Floats) -> NDArray[np.float64]:
+    """Return E[pi_u] / sum_k E[pi_uk] of the means of exposure factors, (n, L)."""
+    means = means.astype(np.float64, copy=False)
+    return np.asarray(means / means.sum(axis=1, keepdims=True))
+
+
 class Form(NamedTuple):
     """How the confounder h is made from a_hat.
 
     link : "identity" or "log", of a_hat + offset. mean, scale : what is then subtracted, and divided by.
-    front : numbers of the confounder's vectors before those of a link, whose products count as they are: of a blend.
+    linked : numbers of scoring vectors that belong to the link, their last ones. 0: all. The products of those before
+    them count as they are.
+    composition : scalings of the composition of exposure, of users and of items, where that is among the covariates.
     """
 
     link: str = "identity"
     offset: float = 0.0
     mean: float = 0.0
     scale: float = 1.0
-    front: int = 0
+    linked: int = 0
+    composition: tuple[Scaling, Scaling] | None = None
+
+    @property
+    def rank(self) -> int:
+        """Numbers in the composition of a row, L. 0 where it is no covariate."""
+        return 0 if self.composition is None else len(self.composition[0].mean)
+
+    def front(self, width: int) -> int:
+        """Count the numbers before those of the link, in vectors of so many numbers."""
+        return width - self.linked if self.linked else 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form as JSON holds it."""
+        both = None if self.composition is None else [scaling._asdict() for scaling in self.composition]
+        return {**self._asdict(), "composition": both}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Form":
+        """Return what :meth:`as_json` gave."""
+        both = values["composition"]
+        return cls(**{**values, "composition": None if both is None else tuple(map(Scaling.from_json, both))})
 
     @property
     def is_low_rank(self) -> bool:
@@ -47,9 +112,9 @@ class Form(NamedTuple):
 
     def of(self, a_hat: Floats) -> Floats:
         """Make h from a_hat, of any shape."""
-        return np.asarray((self.linked(a_hat) - self.mean) / self.scale)
+        return np.asarray((self.apply_link(a_hat) - self.mean) / self.scale)
 
-    def linked(self, a_hat: Floats) -> Floats:
+    def apply_link(self, a_hat: Floats) -> Floats:
         """Make f(a_hat)."""
         return np.asarray(np.log(a_hat + self.offset)) if self.link == "log" else a_hat
 

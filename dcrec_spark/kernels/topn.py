@@ -66,23 +66,28 @@ class Cap(NamedTuple):
 class Link(NamedTuple):
     """The confounder's part of scores where it is no product of vectors: (last of the row + last of the column) h.
 
-    rows, cols : (rows, L + 1) and (cols, L + 1), whose product is a_hat. form : h of a_hat. ``front`` numbers may come
-    before these, whose products are added.
+    rows, cols : (rows, L + 1) and (cols, L + 1), whose product is a_hat. form : h of a_hat. Numbers may come before
+    these, whose products are added.
     """
 
     rows: Floats
     cols: Floats
     form: Form
 
+    @property
+    def front(self) -> int:
+        """How many numbers come before those whose product is a_hat."""
+        return self.form.front(self.rows.shape[1])
+
     def block(self, rows: slice) -> Floats:
         """Return that of some rows and all columns."""
-        weight, front = self.rows[rows, -1][:, None] + self.cols[:, -1], self.form.front
+        weight, front = self.rows[rows, -1][:, None] + self.cols[:, -1], self.front
         linked = weight * self.form.of(self.rows[rows, front:] @ self.cols[:, front:].T)
         return np.asarray(linked + self.rows[rows, :front] @ self.cols[:, :front].T if front else linked)
 
     def at(self, row: NDArray[np.int64], col: NDArray[np.int64]) -> Floats:
         """Return that of some pairs, (n,)."""
-        front = self.form.front
+        front = self.front
         a_hat = np.einsum("nl,nl->n", self.rows[row, front:], self.cols[col, front:])
         linked = (self.rows[row, -1] + self.cols[col, -1]) * self.form.of(a_hat)
         return np.asarray(linked + np.einsum("nl,nl->n", self.rows[row, :front], self.cols[col, :front]))
@@ -93,10 +98,10 @@ class Link(NamedTuple):
 
         So its relative error is that of so many additions, which no link makes larger than it makes h.
         """
-        front = self.form.front
+        front = self.front
         longest = np.linalg.norm(self.cols[:, front:-1], axis=1).max(initial=0.0)
         length = np.linalg.norm(self.rows[:, front:-1], axis=1)
-        most = np.abs(self.form.linked(length * longest)) + abs(self.form.mean) + 1.0
+        most = np.abs(self.form.apply_link(length * longest)) + abs(self.form.mean) + 1.0
         if self.form.link == "log":
             most += abs(np.log(self.form.offset))
         weight = np.abs(self.rows[:, -1]) + np.abs(self.cols[:, -1]).max(initial=0.0)

@@ -24,7 +24,7 @@ from dcrec_spark.models.families.gaussian import FEATURES
 from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.covariates import Covariates, attach_composition, attach_feature_state
+from dcrec_spark.models.fitting.covariates import Covariates, attach_feature_state
 from dcrec_spark.models.fitting.facts import FitFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
@@ -163,8 +163,8 @@ def fit_outcome(
         family = _local_family(estimator, exposure)
         layout = _outcome_layout(ratings, estimator)
         layout, form = _with_exposure(layout, family, exposure, resources, standardize)
-        layout, covariates = _with_covariates(layout, family, exposure, features, resources)
-        family = covariates.of_family(family)
+        layout, covariates = _with_features(layout, features, resources)
+        family = covariates.of_family(family, form)
         fit = fit_factors(estimator, family, layout, ignore_progress)
         return _outcome(family, layout, fit, exposure, form)
 
@@ -202,24 +202,17 @@ def _with_exposure(
     return attach_confounder(layout, *exposure.memories(), term, resources)
 
 
-def _with_covariates(
-    layout: ProcessLayout,
-    family: OutcomeFamily,
-    exposure: Exposure | None,
-    features: Features,
-    resources: FitResources,
+def _with_features(
+    layout: ProcessLayout, features: Features, resources: FitResources
 ) -> tuple[ProcessLayout, Covariates]:
-    """Return the layout with the covariates of users and items, and how they are scaled."""
+    """Return the layout with the features of users and items, and how they are scaled."""
     covariates = Covariates()
-    if exposure is not None and family.has_composition:
-        layout, (of_users, of_items) = attach_composition(layout, exposure.memories(), resources)
-        covariates = covariates._replace(user_composition=of_users, item_composition=of_items)
     for is_user, numbers in zip((True, False), features, strict=True):
         if numbers is not None:
             state = State.of_memory({FEATURES: numbers})
             names = tuple(str(at) for at in range(numbers.shape[1]))
             layout, scaling = attach_feature_state(layout, is_user, state, names, resources)
-            covariates = covariates._replace(**{"user_features" if is_user else "item_features": scaling})
+            covariates = covariates._replace(**{"users" if is_user else "items": scaling})
     return layout, covariates
 
 

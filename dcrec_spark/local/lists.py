@@ -45,7 +45,7 @@ def rank_unseen(model: Outcome, seen: Ratings, n: int, exposure_weight: float = 
         sides = np.column_stack([exposed.users, baseline]), np.column_stack([exposed.items, np.zeros(n_items)])
         dial = Dial(*sides, exposure_weight)
     # The slopes are among the preferences here.
-    how = model.intercept, group_values(seen.user, n_users, seen.item), model.form._replace(front=0)
+    how = model.intercept, group_values(seen.user, n_users, seen.item), model.form
     ranked = top_n(n, (users, items), _confounder(model), *how, dial=dial)
     return ListPlaces(ranked.row, ranked.rank, ranked.col, ranked.score)
 

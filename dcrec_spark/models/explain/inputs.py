@@ -15,7 +15,7 @@ from dcrec_spark.engine.sides import Side, State
 from dcrec_spark.errors import DataError
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.covariates import attach_composition, attach_known
+from dcrec_spark.models.fitting.covariates import attach_known
 from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
@@ -132,13 +132,13 @@ def lay_out_pairs(
 def with_exposure_term(fitted: FittedOutcome, layout: Layout, resources: FitResources) -> Layout:
     """Attach the confounder of each pair and the covariates of each row, as the model has them."""
     for is_user in (True, False):
-        layout = attach_known(layout, is_user, fitted.table(is_user), fitted.covariates, resources)
+        layout = attach_known(
+            layout, is_user, fitted.table(is_user), fitted.covariates, fitted.family.composition, resources
+        )
     if fitted.exposure is None:
         return layout
     users, items = exposure_states(fitted, fitted.exposure, layout, resources)
     layout, _ = attach_confounder(layout, users, items, fitted.family.exposure_term, resources, fitted.form)
-    if fitted.family.has_composition:
-        layout, _ = attach_composition(layout, (users, items), resources, fitted.covariates.composition())
     return layout
 
 

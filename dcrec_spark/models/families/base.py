@@ -38,12 +38,14 @@ class ExposureTerm(NamedTuple):
     standardize : to mean 0 and standard deviation 1.
     leave_one_out : whether the pairs of a fit lose their own exposure.
     over_all_pairs : whether sums over all pairs have it too, in which no pair loses its exposure.
+    composition : whether the composition of each row's exposure is a covariate.
     """
 
     link: str = "identity"
     standardize: bool = False
     leave_one_out: bool = False
     over_all_pairs: bool = True
+    composition: bool = False
 
 
 class Objective(NamedTuple):

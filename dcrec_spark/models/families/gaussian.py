@@ -120,7 +120,9 @@ class LeastSquares(OutcomeFamily):
     def exposure_term(self) -> ExposureTerm:
         """As set, and standardised: the prior of gamma is meant for a confounder of unit scale."""
         link, leave_one_out = self.settings["confounderLink"], self.settings["leaveOneOut"]
-        return ExposureTerm(link, True, leave_one_out, over_all_pairs=self.unobserved_weight > 0)
+        return ExposureTerm(
+            link, True, leave_one_out, over_all_pairs=self.unobserved_weight > 0, composition=self.has_composition
+        )
 
     def require_consistent(self) -> None:
         """Refuse a link where all pairs take part: it is no product of vectors, and no sum over all pairs is exact."""

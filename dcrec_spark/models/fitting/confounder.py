@@ -10,9 +10,10 @@ from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import DataError
 from dcrec_spark.kernels.csr import inner_products
-from dcrec_spark.kernels.exposure import Form, Posterior, leave_one_out
+from dcrec_spark.kernels.exposure import Form, Posterior, Scaling, composition, leave_one_out, moments
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.models.families.base import ExposureTerm
+from dcrec_spark.models.families.gaussian import COMPOSITION
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
 
@@ -23,10 +24,12 @@ LEAVE_ONE_OUT = ExposureTerm(leave_one_out=True)
 def sent(inputs: KernelInput, *, term: ExposureTerm) -> Update:
     """Send the exposure factors of a side to the other: posterior means, and what else a term needs.
 
-    The sums hold the total and the second moments of the means, (L,) and (L, L).
+    The sums hold the total and the second moments of the means, (L,) and (L, L), and the moments of their composition.
     """
     mean = means_of(inputs)
     sums = {"total": mean.sum(axis=0, dtype=np.float64), "second": (mean.T @ mean).astype(np.float64)}
+    if term.composition:
+        sums |= {f"{COMPOSITION}_{name}": total for name, total in moments(composition(mean)).items()}
     return Update(posterior_of(inputs).rows() if term.leave_one_out else mean, sums, {})
 
 
@@ -75,13 +78,17 @@ def fit_form(
     mean = float(users.sums["total"] @ items.sums["total"]) / layout.n_pairs
     square = float(np.vdot(users.sums["second"], items.sums["second"])) / layout.n_pairs
     form = Form(term.link, mean if term.link == "log" else 0.0)
+    if not form.is_low_rank:
+        form = form._replace(linked=len(users.sums["total"]) + 1)  # E[pi] and gamma
+    if term.composition:
+        form = form._replace(composition=(_composition_scaling(users), _composition_scaling(items)))
     if not term.standardize:
         return form
     if not form.is_low_rank:
-        moments = resources.add(
+        over_rated = resources.add(
             layout.users.half_step(partial(linked_moments, term=term, form=form), items, user_memory)
         )
-        count, total, squares = (float(moments.sums[name]) for name in ("count", "total", "squares"))
+        count, total, squares = (float(over_rated.sums[name]) for name in ("count", "total", "squares"))
         mean, square = total / count, squares / count
     variance = square - mean**2
     if not variance > np.finfo(np.float64).eps * square:
@@ -92,10 +99,15 @@ def fit_form(
     return form._replace(mean=mean, scale=float(np.sqrt(variance)))
 
 
+def _composition_scaling(means: State) -> Scaling:
+    names = ("count", "total", "square")
+    return Scaling.of({name: means.sums[f"{COMPOSITION}_{name}"] for name in names}, together=True)
+
+
 def linked_moments(inputs: KernelInput, *, term: ExposureTerm, form: Form) -> Update:
     """Add up f(a_hat) and its square over the pairs of the fit."""
     pairs = inputs.block.fitted
-    linked = form.linked(a_hats(inputs, pairs, term, is_fitted=True))
+    linked = form.apply_link(a_hats(inputs, pairs, term, is_fitted=True))
     sums = {
         "count": np.array(float(len(linked))),
         "total": np.array(linked.sum()),
@@ -113,6 +125,11 @@ def attach_confounder(
     form: Form | None = None,
 ) -> tuple[SomeLayout, Form]:
     """Add the confounder of each pair, and the vectors of each row that it is the product of, to a layout's blocks.
+
+    Where the term says so, the composition of each row's exposure is added too, as covariates::
+
+        p_u = (E[pi_u] / sum_k E[pi_uk] - mean over users) / s       s: standard deviation of all U x L numbers
+        q_i the same of E[lambda_i]
 
     user_exposure, item_exposure : states whose memories hold shape and rate of the exposure factors.
     term : what the model wants of a_hat. form : as a fit found it. None: to be found here.
@@ -145,4 +162,6 @@ def add_confounder(inputs: KernelInput, *, term: ExposureTerm, form: Form, is_us
             contents["a_hat_product"] = form.of(products(inputs, pairs, term))
     means = means_of(inputs)
     contents["exposure"] = form.row_vectors(means, is_user)
+    if form.composition is not None:
+        contents[COMPOSITION] = form.composition[0 if is_user else 1].scaled(composition(means))
     return Update(np.empty((len(means), 0)), {}, contents)

@@ -86,7 +86,7 @@ class OutcomeFacts:
             "shared": family.shared_as_json(self.shared),
             "mean_rating": self.mean_rating,
             "propensity": None if self.propensity is None else self.propensity.as_json(),
-            "form": None if self.form is None else self.form._asdict(),
+            "form": None if self.form is None else self.form.as_json(),
             "covariates": self.covariates.as_json(),
         }
 
@@ -99,7 +99,7 @@ class OutcomeFacts:
             values["mean_rating"],
             FitFacts.from_json(values),
             None if propensity is None else Propensity.from_json(propensity),
-            None if form is None else Form(**form),
+            None if form is None else Form.from_json(form),
             Covariates.from_json(values["covariates"]),
         )
 

@@ -25,7 +25,7 @@ from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.lists import RankedLists
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.models.outcome.vectors import ScoringVectors
+from dcrec_spark.models.outcome.vectors import ScoringVectors, in_front_and_linked
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
 
 _log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class BlendModel(RankedLists, Model, Persistent):
             _concatenated(
                 [
                     (
-                        _parts(getattr(v, side), v.form),
+                        _with_link(getattr(v, side), v.form),
                         dict.fromkeys(("preference", "confounder"), w if side == "users" else 1.0),
                     )
                     for w, v in members
@@ -115,11 +115,10 @@ class BlendModel(RankedLists, Model, Persistent):
         linked = [(at, weight, v.form) for at, (weight, v) in enumerate(members) if not v.form.is_low_rank]
         form = PLAIN
         if linked:
-            forms = {form._replace(front=0) for _, _, form in linked}
+            forms = {form._replace(composition=None) for _, _, form in linked}
             if len(forms) > 1:
                 raise ConfigError("members: found logarithms of several exposure models, expected one that they share")
-            width = users.select(F.size("confounder")).first()
-            form = forms.pop()._replace(front=width[0] if width else 0)
+            form = forms.pop()
             gamma = reduce(Column.__add__, [F.element_at(f"link_{at}", -1) * F.lit(w) for at, w, _ in linked])
             pi = F.col(f"link_{linked[0][0]}")
             users = users.withColumn("confounder", F.concat("confounder", _without_last(pi), F.array(gamma)))
@@ -135,14 +134,15 @@ class BlendModel(RankedLists, Model, Persistent):
         in the members.
         """
         every = 2**31 - 1
+        of_members = [model.explain(pairs, ratings, every) for model in self.members.values()]
         explained = [
-            model.explain(pairs, ratings, every).select(
+            member.select(
                 "user_id",
                 "item_id",
                 *[(F.col(name) * F.lit(weight)).alias(name) for name in _SUMMED],
                 _weighted_reasons(weight),
             )
-            for _, weight, model in self._weighted()
+            for member, (_, weight, _) in zip(of_members, self._weighted(), strict=True)
         ]
         whole = reduce(DataFrame.unionByName, explained).groupBy("user_id", "item_id")
         summed = whole.agg(
@@ -164,11 +164,12 @@ class BlendModel(RankedLists, Model, Persistent):
         of_kept = F.aggregate(kept, F.lit(0.0), lambda sum_, reason: sum_ + reason["contribution"])
         joined = summed.drop("all").join(ordered, ["user_id", "item_id"], "left")
         columns = ["user_id", "item_id", *[name for name in _SUMMED if name != "others"]]
-        return joined.select(
+        blended = joined.select(
             *columns,
             F.coalesce(F.transform(kept, plain_reason), F.array()).alias("reasons"),
             (F.col("others") + F.coalesce(total - of_kept, F.lit(0.0))).alias("others"),
-        ).persist()
+        )
+        return _in_place_of(of_members, blended)
 
     def foldInUsers(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
         """Fold in new users by their ratings, in every member: see :meth:`DeconfoundedMFModel.foldInUsers`.
@@ -178,11 +179,9 @@ class BlendModel(RankedLists, Model, Persistent):
         DataFrame[id, member_0: struct, member_1: struct, ...]
             To be handed to :meth:`withUsers`. Cached. Unpersist it when done.
         """
-        folded = []
-        for at, model in enumerate(self.members.values()):
-            rows = model.foldInUsers(dataset, features)
-            folded.append(rows.select("id", F.struct("*").alias(f"member_{at}")))
-        return reduce(lambda left, right: left.join(right, "id"), folded).persist()
+        folded = [model.foldInUsers(dataset, features) for model in self.members.values()]
+        named = [rows.select("id", F.struct("*").alias(f"member_{at}")) for at, rows in enumerate(folded)]
+        return _in_place_of(folded, reduce(lambda left, right: left.join(right, "id"), named))
 
     def withUsers(self, users: DataFrame) -> "BlendModel":
         """Make a blend with the users of a fold-in in place of this one's. This model has to outlive the new one."""
@@ -268,9 +267,11 @@ class Blend(Estimator[BlendModel]):
         ids = [quoted(name).cast("string") for name in (user, item)]
         is_held_out = F.pmod(F.xxhash64(F.lit(self.seed), *ids), F.lit(_PARTS)) < self.validationShare * _PARTS
         first = self._fit_members(self.members, dataset.where(~is_held_out))
-        weights, errors = self._choose(first, dataset.where(is_held_out), rating)
-        for model in first.values():
-            model.release()
+        try:
+            weights, errors = self._choose(first, dataset.where(is_held_out), rating)
+        finally:
+            for model in first.values():
+                model.release()
         chosen = {name: self.members[name] for name, weight in weights.items() if weight > 0}
         members = self._fit_members(chosen, dataset)
         blend = BlendModel(members, weights, errors)
@@ -332,6 +333,15 @@ def _stage_one(member: DeconfoundedMF) -> tuple[Any, ...]:
     return (id(member),) if own else tuple(member.getOrDefault(name) for name in names)
 
 
+def _in_place_of(cached: Sequence[DataFrame], made: DataFrame) -> DataFrame:
+    """Cache a frame, and release the cached ones that it is made of."""
+    made = made.persist()
+    made.count()
+    for frame in cached:
+        frame.unpersist()
+    return made
+
+
 def _concatenated(tables: Sequence[Weighted]) -> DataFrame:
     """Return ``idx, id`` of the first table, its vectors followed by those of the others, and each ``link_{place}``."""
     joined, names = tables[0][0].select("idx", "id"), list(tables[0][1])
@@ -343,13 +353,12 @@ def _concatenated(tables: Sequence[Weighted]) -> DataFrame:
     return joined.select("idx", "id", *vectors, *[name for name in joined.columns if name.startswith("link_")])
 
 
-def _parts(vectors: DataFrame, form: Form) -> DataFrame:
+def _with_link(vectors: DataFrame, form: Form) -> DataFrame:
     """Return the vectors with what the products of a link are made of in a column ``link``: [E[pi_u], gamma_u]."""
     if form.is_low_rank:
         return vectors
-    whole = F.col("confounder")
-    link = F.slice(whole, form.front + 1, F.size(whole) - form.front).alias("link")
-    return vectors.select("idx", "id", "preference", F.slice(whole, 1, form.front).alias("confounder"), link)
+    front, link = in_front_and_linked("confounder", form)
+    return vectors.select("idx", "id", "preference", front.alias("confounder"), link.alias("link"))
 
 
 def _times(vector: Column, weight: float) -> Column:

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.kernels.exposure import Form
+from dcrec_spark.kernels.exposure import Form, Scaling
 from dcrec_spark.models.exposure.estimator import (
     ExposureFit,
     PoissonFactorization,
@@ -27,7 +27,7 @@ from dcrec_spark.models.fitting.checks import (
     require_same_ids,
 )
 from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.covariates import Covariates, Scaling, attach_composition, attach_features
+from dcrec_spark.models.fitting.covariates import Covariates, attach_features
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
@@ -243,8 +243,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             if stage_one is not None:
                 factors = stage_one.users, stage_one.items
                 layout, form = attach_confounder(layout, *factors, family.exposure_term, resources)
-            layout, covariates = self._with_covariates(layout, family, stage_one, resources)
-            family = covariates.of_family(family)
+            layout, covariates = self._with_features(layout, resources)
+            family = covariates.of_family(family, form)
             warm, start = self.getOrDefault("initialModel"), None
             if warm is not None:
                 users, items = warm.tables()
@@ -342,22 +342,11 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             items = resources.add(layout.place(False, exposure.itemFactors, family))
         return ExposureFit(users, items, exposure)
 
-    def _with_covariates(
-        self, layout: Layout, family: OutcomeFamily, stage_one: ExposureFit | None, resources: FitResources
-    ) -> tuple[Layout, Covariates]:
-        get, covariates = self.getOrDefault, Covariates()
-        if stage_one is not None and family.has_composition:
-            layout, found = attach_composition(layout, (stage_one.users, stage_one.items), resources)
-            covariates = covariates._replace(user_composition=found[0], item_composition=found[1])
-        tables = {True: get("userFeatures"), False: get("itemFeatures")}
+    def _with_features(self, layout: Layout, resources: FitResources) -> tuple[Layout, Covariates]:
+        tables = {True: self.getUserFeatures(), False: self.getItemFeatures()}
         given = {is_user: table for is_user, table in tables.items() if table is not None}
-        if given:
-            layout, scalings = attach_features(layout, given, (get("userCol"), get("itemCol")), resources)
-            nothing = Scaling()
-            covariates = covariates._replace(
-                user_features=scalings.get(True, nothing), item_features=scalings.get(False, nothing)
-            )
-        return layout, covariates
+        layout, scalings = attach_features(layout, given, (self.getUserCol(), self.getItemCol()), resources)
+        return layout, Covariates(*(scalings.get(is_user, Scaling()) for is_user in (True, False)))
 
     def _model(
         self,

@@ -5,7 +5,7 @@ from pyspark.sql import DataFrame
 from dcrec_spark.models.families.poisson import NOTHING_SHARED
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.covariates import attach_composition, attach_known, attach_new
+from dcrec_spark.models.fitting.covariates import attach_known, attach_new
 from dcrec_spark.models.fitting.factors import select_columns
 from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
@@ -35,9 +35,9 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, features: DataFrame 
         exposure: Part | None = None
         if fitted.exposure is not None:
             layout, exposure = _fold_in_exposure(fitted, fitted.exposure, layout, new_is_user, resources)
-        given = fitted.id_columns, fitted.covariates, resources
-        layout = attach_new(layout, new_is_user, features, *given)
-        layout = attach_known(layout, not new_is_user, known, *given[1:])
+        covariates, rank = fitted.covariates, fitted.family.composition
+        layout = attach_new(layout, new_is_user, features, fitted.id_columns, covariates, resources)
+        layout = attach_known(layout, not new_is_user, known, covariates, rank, resources)
         states = fold_in(layout, new_is_user, known, fitted.family, fitted.shared, resources)
         outcome = Part(states[new_is_user], fitted.family, fitted.shared)
         if exposure is None:
@@ -56,9 +56,6 @@ def _fold_in_exposure(
     folded = Part(states[new_is_user], family, NOTHING_SHARED)
     term = fitted.family.exposure_term
     layout, _ = attach_confounder(layout, states[True], states[False], term, resources, fitted.form)
-    if fitted.family.has_composition:
-        given = fitted.covariates.composition()
-        layout, _ = attach_composition(layout, (states[True], states[False]), resources, given)
     return layout, folded
 
 

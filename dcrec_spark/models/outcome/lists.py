@@ -25,7 +25,7 @@ from dcrec_spark.models.fitting.checks import (
 from dcrec_spark.models.fitting.factors import list_array, matrix_of
 from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.rank import Ranking, rank
-from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors
+from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors, in_front_and_linked
 
 Similarity = Literal["cosine", "inner_product"]
 _OTHER = {"user": "item", "item": "user"}
@@ -324,6 +324,7 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
     a_hat is that of up to ``SAMPLE`` users.
     """
     require_number("n", n)
+    ids = vectors.items.select(F.col("idx").alias("col_idx"), F.col("id").alias("item_id"))
     if not vectors.form.is_low_rank:
         vectors = _with_means_of_link(vectors)
     spark = vectors.users.sparkSession
@@ -335,20 +336,20 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
     weight = vectors.exposure_weight
     what = Ranking(everybody, items, 1, vectors.n_items, vectors.intercept, most=most, exposure_weight=weight)
     ranked = rank(what, n, None)
-    ids = vectors.items.select(F.col("idx").alias("col_idx"), F.col("id").alias("item_id"))
     return ranked.join(ids, "col_idx").select("rank", "item_id", "score", "preference", "confounder")
 
 
 def _with_means_of_link(vectors: ScoringVectors) -> ScoringVectors:
     """Return vectors with one number for each item in the place of a link's: its mean over users, chosen by hashes."""
-    form, front = vectors.form._replace(front=0), vectors.form.front
-    link = F.slice("confounder", front + 1, F.size("confounder") - front).alias("link")
-    chosen = vectors.users.orderBy(F.xxhash64("id"), "id").limit(SAMPLE).select(link).toArrow()
+    form = vectors.form
+    front_of_users, link = in_front_and_linked("confounder", form)
+    chosen = vectors.users.orderBy(F.xxhash64("id"), "id").limit(SAMPLE).select(link.alias("link")).toArrow()
     sample = matrix_of(chosen["link"])
 
     def add_means(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             numbers = matrix_of(batch["confounder"])
+            front = form.front(numbers.shape[1])
             of_link = Link(sample, np.ascontiguousarray(numbers[:, front:]), form)
             pieces = [slice(start, start + 16) for start in range(0, len(sample), 16)]
             total = sum(of_link.block(piece).sum(axis=0) for piece in pieces)
@@ -356,7 +357,7 @@ def _with_means_of_link(vectors: ScoringVectors) -> ScoringVectors:
             yield batch.set_column(batch.schema.get_field_index("confounder"), "confounder", column)
 
     items = vectors.items.mapInArrow(add_means, vectors.items.schema)
-    one = F.concat(F.slice("confounder", 1, front), F.array(F.lit(1.0)))
+    one = F.concat(front_of_users, F.array(F.lit(1.0)))
     return replace(vectors, users=vectors.users.withColumn("confounder", one), items=items, form=PLAIN)
 
 

@@ -152,13 +152,11 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
             exposureWeight is above 0, and there is no exposure model.
         """
         users, items = self.tables()
-        form, covariates, weight = self.facts.form or Form(), self.facts.covariates, self.getExposureWeight()
+        form, weight = self.facts.form or Form(), self.getExposureWeight()
         require_exposure_model(weight, self.exposureModel is not None)
         baseline = None if weight == 0 else baseline_rating(self, self.intercept, self.meanRating)
-        composition = len(covariates.user_composition.mean)
-        parts = PartsOfVectors(family_of(self).has_biases, form, composition, baseline)
+        parts = PartsOfVectors(family_of(self).has_biases, form, baseline)
         vectors = scoring_vectors(users, True, parts), scoring_vectors(items, False, parts)
-        form = form if form.is_low_rank else form._replace(front=2 * composition)
         return ScoringVectors(*vectors, self.numUsers, self.numItems, self.intercept, form, weight)
 
     def foldInUsers(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
@@ -413,7 +411,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         exposure = None
         if stage_one is not None:
             exposure = FittedExposure(PoissonExposure.of(stage_one), stage_one.getOrDefault("countCol"))
-        facts, family = self.facts, self.facts.covariates.of_family(family_of(self))
+        facts, family = self.facts, self.facts.covariates.of_family(family_of(self), self.facts.form)
         tables = self.tables()
         return FittedOutcome(
             self, family, facts.shared, facts.propensity, *tables, exposure, facts.form, facts.covariates

@@ -193,16 +193,21 @@ class ScoringVectors:
 
 
 def _linked(form: Form) -> Column:
-    both = [F.col(f"__{side}_confounder") for side in ("user", "item")]
-    a_hat = dot(*[F.slice(vector, form.front + 1, F.size(vector) - form.front) for vector in both])
-    linked = F.log(a_hat + F.lit(form.offset))
-    gamma = F.element_at(both[0], -1) + F.element_at(both[1], -1)
-    part = gamma * (linked - F.lit(form.mean)) / F.lit(form.scale)
-    return part + dot(*[F.slice(vector, 1, form.front) for vector in both]) if form.front else part
+    (front, link), (of_item, link_of_item) = (in_front_and_linked(f"__{side}_confounder", form) for side in _OTHER)
+    linked = F.log(dot(link, link_of_item) + F.lit(form.offset))
+    gamma = F.element_at(link, -1) + F.element_at(link_of_item, -1)
+    return gamma * (linked - F.lit(form.mean)) / F.lit(form.scale) + dot(front, of_item)
+
+
+def in_front_and_linked(vector: str, form: Form) -> tuple[Column, Column]:
+    """Return the numbers of a confounder's vector that count as they are, and those that belong to the link."""
+    size = F.size(vector)
+    linked = F.lit(form.linked) if form.linked else size
+    return F.slice(vector, 1, size - linked), F.slice(vector, size - linked + 1, linked)
 
 
 class PartsOfVectors(NamedTuple):
-    """What the vectors are made of. composition : how many covariates, the first ones, are of the exposure.
+    """What the vectors are made of.
 
     baseline : of users without biases. With one, each row has ``exposure`` too: E[pi] or E[lambda], and last the user's
         baseline, 0 of an item.
@@ -210,7 +215,6 @@ class PartsOfVectors(NamedTuple):
 
     has_biases: bool = False
     form: Form = PLAIN
-    composition: int = 0
     baseline: float | None = None
 
 
@@ -230,7 +234,7 @@ def _exposure(is_user: bool, parts: PartsOfVectors) -> list[Column]:
 
 
 def _parts(is_user: bool, parts: PartsOfVectors) -> tuple[Column, Column]:
-    form, rank = parts.form, parts.composition
+    form, rank = parts.form, parts.form.rank
     # What meets the items' covariates comes first: slopes of users, covariates of items.
     both = ("slopes", "covariates") if is_user else ("covariates", "slopes")
     of_features = [F.slice(name, rank + 1, F.greatest(F.size(name) - rank, F.lit(0))) for name in both]
@@ -247,7 +251,7 @@ def _parts(is_user: bool, parts: PartsOfVectors) -> tuple[Column, Column]:
     else:
         confounder = _extended(confounder, F.lit(1.0), form)
     if rank:
-        # Before the numbers of a link, see Form.front.
+        # Before the numbers of a link.
         confounder = F.concat(*[F.slice(name, 1, rank) for name in both], confounder)
     return preference.alias("preference"), confounder.alias("confounder")
 
@@ -258,7 +262,7 @@ def _extended(vector: Column, last: Column, form: Form) -> Column:
 
 def _table_of_vectors(factors: pa.Table, is_user: bool, parts: PartsOfVectors) -> pa.Table:
     """Return the same vectors of the rows of a table, to the last bit, without Spark."""
-    n_rows, form, rank = factors.num_rows, parts.form, parts.composition
+    n_rows, form, rank = factors.num_rows, parts.form, parts.form.rank
     both = [_matrix(factors, name) for name in (("slopes", "covariates") if is_user else ("covariates", "slopes"))]
     preference = np.hstack([_matrix(factors, "features"), *[numbers[:, rank:] for numbers in both]])
     if parts.has_biases:

@@ -16,7 +16,7 @@ from dcrec_spark.engine.sides import State
 from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.covariates import Covariates, attach_composition
+from dcrec_spark.models.fitting.covariates import Covariates
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
 from dcrec_spark.models.fitting.stages import fit_factors
@@ -149,9 +149,7 @@ def fit_stages(
         exposures = fit(exposure, first, layout)
         if second.has_confounder:
             states = exposures.users, exposures.items
-            layout, _ = attach_confounder(layout, *states, second.exposure_term, resources)
-            if second.has_composition:
-                layout, (of_users, of_items) = attach_composition(layout, states, resources)
-                second = Covariates(of_users, of_items).of_family(second)
+            layout, form = attach_confounder(layout, *states, second.exposure_term, resources)
+            second = Covariates().of_family(second, form)
         numbers["intercept"] = np.array(second.shared_numbers(fit(outcome, second, layout).shared))
     return numbers

@@ -39,7 +39,7 @@ def test_items_come_by_the_mean_of_all_potential_ratings(spark: SparkSession) ->
 def test_a_link_has_the_mean_of_its_own(spark: SparkSession) -> None:
     """The mean of logarithms of products, next to products in front of them."""
     gamma, front = RNG.standard_normal(7), RNG.standard_normal((16, 2))
-    form = Form("log", 0.3, -0.2, 0.8, front=2)
+    form = Form("log", 0.3, -0.2, 0.8, linked=3)
     users, items = np.column_stack([front[:7], PI, gamma]), np.column_stack([front[7:], LAMBDA, np.zeros(9)])
     expected = THETA @ BETA.T + front[:7] @ front[7:].T + gamma[:, None] * form.of(PI @ LAMBDA.T) + 0.5
     given = replace(vectors(spark, form), users=table(spark, "u", THETA, users), items=table(spark, "i", BETA, items))

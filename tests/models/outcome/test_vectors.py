@@ -5,11 +5,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.kernels.exposure import PLAIN, Form
+from dcrec_spark.kernels.exposure import PLAIN, Form, Scaling
 from dcrec_spark.models.fitting.factors import arrow_table, cached_frame, list_array
 from dcrec_spark.models.outcome.tables import completed
 from dcrec_spark.models.outcome.vectors import PartsOfVectors, scoring_vectors
 
+TWO = Scaling((0.0, 0.0), (1.0, 1.0))
 RNG = np.random.default_rng(5)
 
 
@@ -24,10 +25,14 @@ def table(is_user: bool, n_rows: int = 7) -> pa.Table:
 @pytest.mark.parametrize("is_user", [True, False])
 @pytest.mark.parametrize("has_biases", [True, False])
 @pytest.mark.parametrize(
-    "form", [PLAIN, Form("identity", 0.0, 0.3, 1.7), Form("sqrt", 0.0, 0.3, 1.7), Form("log", 0.1)]
+    "form",
+    [
+        *(PLAIN, Form("sqrt", 0.0, 0.3, 1.7), Form("identity", 0.0, 0.3, 1.7, composition=(TWO, TWO))),
+        Form("log", 0.1, linked=3, composition=(TWO, TWO)),
+    ],
 )
 def test_they_are_those_of_spark(spark: SparkSession, is_user: bool, has_biases: bool, form: Form) -> None:
-    parts = PartsOfVectors(has_biases, form, 2 * form.is_low_rank)
+    parts = PartsOfVectors(has_biases, form)
     vectors = scoring_vectors(cached_frame(spark, table(is_user)), is_user, parts)
     collected = vectors.toArrow().sort_by("idx")
     here = arrow_table(vectors)

@@ -90,9 +90,10 @@ class RankedLists(OutcomeParams):
         Returns
         -------
         DataFrame
-            ``dataset`` with predictionCol, which is preference + confounder + intercept. ``preference``, theta . beta
-            and the biases, and ``confounder``, gamma times the substitute confounder. Where coldStartStrategy gives an
-            unknown id the mean rating, both parts are 0.
+            ``dataset`` with predictionCol, which is preference + confounder + intercept. ``preference``: theta . beta,
+            the biases, and the slopes on given features. ``confounder``: gamma times the substitute confounder, and the
+            slopes on the composition of exposures. Where coldStartStrategy gives an unknown id the mean rating, both
+            parts are 0.
 
         Raises
         ------

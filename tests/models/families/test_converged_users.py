@@ -1,11 +1,12 @@
 """The users solved at the end of a Poisson fit: the ELBO is never lower than the one that the fit reports."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from dcrec_spark.engine.ascent import Fit, Stopping, alternate
+from dcrec_spark.engine.ascent import AfterSweep, Fit, Past, Start, Stopping, alternate
 from dcrec_spark.engine.sides import State
 from dcrec_spark.local.fits import Ratings, lay_out
 from dcrec_spark.models.families.base import ExposureTerm
@@ -14,6 +15,7 @@ from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
 from tests.reference import poisson as dense
+from tests.reference.poisson import Array
 
 PRIOR = GammaPrior(0.3, 0.3)
 
@@ -21,10 +23,14 @@ PRIOR = GammaPrior(0.3, 0.3)
 def ratings(seed: int) -> ProcessLayout:
     """Few ratings of many users: most of them have more than one optimum."""
     rng = np.random.default_rng(seed)
-    user, item = np.nonzero(rng.random((60, 25)) < 0.15)
-    keys = rng.integers(-(2**62), 2**62, 85)
-    data = Ratings(user, item, rng.integers(1, 6, len(user)).astype(float), keys[:60], keys[60:])
-    return lay_out(data, {"rating": data.rating}, "float64")
+    return layout_of(rng, rng.random((60, 25)) < 0.15, largest=5)
+
+
+def layout_of(rng: np.random.Generator, rated: Array, largest: int) -> ProcessLayout:
+    (user, item), n_users = np.nonzero(rated), len(rated)
+    keys = rng.integers(-(2**62), 2**62, sum(rated.shape))
+    rating = rng.integers(1, largest + 1, len(user)).astype(float)
+    return lay_out(Ratings(user, item, rating, keys[:n_users], keys[n_users:]), {"rating": rating}, "float64")
 
 
 def steps(layout: ProcessLayout, seed: int, **of: bool) -> GammaPoissonSteps:
@@ -85,6 +91,40 @@ def test_tight_tolerance_ends_at_a_fixed_point(kind: str) -> None:
     if kind == "exposure":
         tightest = fit(layout, model, 5_000, tol=1e-14)
         assert movement(layout, model, tightest, 400)[1] < 0.05
+
+
+def test_fixed_point_takes_more_item_updates_where_solved_users_are_worse() -> None:
+    """Popular items and rare ones: ten such updates would miss it by 0.009."""
+    rng = np.random.default_rng(6)
+    popularity = rng.lognormal(0.0, 1.0, 80)
+    layout = layout_of(rng, rng.random((200, 80)) < 0.1 * popularity / popularity.mean(), largest=1)
+    model = GammaPoissonSteps("exposure", "rating", 8, PRIOR, 6, accelerates=True)
+    result = fit(layout, model, 5_000, tol=1e-8)
+    assert result.converged
+    assert movement(layout, model, result, 1)[0] < 1e-3
+
+
+@pytest.mark.parametrize("accelerates", [True, False])
+def test_fit_interrupted_on_its_way_to_a_fixed_point_ends_as_one_that_was_not(accelerates: bool) -> None:
+    """By the sweep that solved users refute, or by the one after it."""
+    layout, sweeps = ratings(4), list[tuple[Start, bool]]()
+    model = steps(layout, 4, accelerates=accelerates)
+
+    def run(start: Start | None, after: AfterSweep | None) -> Fit:
+        stop = Stopping(5_000, 1e-8)
+        return alternate(layout.users, layout.items, model, stop, lambda *_: None, start, after)
+
+    def keep(users: State | None, items: State, shared: Any, past: Past) -> None:
+        sweeps.append((Start(users, items, shared, past), past.converged))
+
+    whole = run(None, keep)
+    refuted = [at for at, (_, converged) in enumerate(sweeps[:-1]) if converged]
+    assert refuted
+    for at in {at + after for at in (refuted[0], refuted[-1]) for after in (0, 1)}:
+        resumed = run(sweeps[at][0], None)
+        np.testing.assert_allclose(resumed.objective, whole.objective, rtol=1e-12)
+        for one, other in ((resumed.users, whole.users), (resumed.items, whole.items)):
+            np.testing.assert_allclose(one.memory_of(0)["shape"], other.memory_of(0)["shape"], rtol=1e-9)
 
 
 def movement(layout: ProcessLayout, model: GammaPoissonSteps, result: Fit, sweeps: int) -> tuple[float, float]:

@@ -26,7 +26,7 @@ from dcrec_spark.config.sections import (
 )
 from dcrec_spark.config.space import Choices, Range, read_space
 from dcrec_spark.config.stages import ExposureConfig, OutcomeConfig
-from dcrec_spark.config.types import Metric, Part, Place, Positive, Section, setting
+from dcrec_spark.config.types import METRICS, Metric, Part, Place, Positive, Section, setting
 from dcrec_spark.settings.tables import OF_RATED_PAIRS
 
 
@@ -116,9 +116,7 @@ class TuningConfig(Section):
     search: Literal["grid", "random"] = setting("grid: every combination; random: a random choice of them", "grid")
     trials: Positive = setting("number of trials of a random search, by run.seed", 30)
     metric: Metric = setting(
-        "ndcg, ndcg@k, recall@k, precision@k, map@k, mse, mae, item_mse or item_mae; of lists from the whole catalogue "
-        "catalogue_ndcg@k, catalogue_recall@k, catalogue_hit_rating@k, catalogue_rare_share@k and others; errors and "
-        "shares are made small",
+        f"{METRICS}; errors, rare_share, rarest_share and largest_share are made small",
         "ndcg",
     )
     weights: Literal["none", "exposure"] = setting(

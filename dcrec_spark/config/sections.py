@@ -256,12 +256,14 @@ class RetrainAuditConfig(AuditConfig):
     list_check: Literal["off", "warn"] = setting(
         "Comparison of the lists with popularity; warn: where they have less than half of its NDCG@10 on held-out "
         "ratings. It fits both stages once more, without a twentieth of the ratings, in this process. So it is skipped "
-        "beyond 2 million ratings, and where held_out_share compares anyway. The published model has all ratings.",
+        "beyond 2 million ratings, and where held_out_share compares anyway. It ranks for the users with held-out "
+        "ratings, of a large catalogue for a sample of them. The published model has all ratings.",
         "warn",
     )
     exposure_check: Literal["off", "warn", "refuse"] = setting(
         "Predictive check of the exposure model; refuse: end if it fails. The check fits stage 1 once more with a "
-        "fifth of the exposures held out.",
+        "fifth of the exposures held out, and compares these with 100 draws for all pairs. On small data it takes "
+        "longer than both fits.",
         "warn",
     )
 

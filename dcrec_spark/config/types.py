@@ -97,9 +97,9 @@ _METRIC = re.compile(
     r"ndcg|(ndcg|recall|precision|map)@[1-9][0-9]*|(item_)?(mse|mae)|"
     rf"catalogue_({'|'.join(_OF_LISTS)})@[1-9][0-9]*"
 )
-_METRICS = (
+METRICS = (
     "ndcg, ndcg@k, recall@k, precision@k, map@k (k a whole number), mse, mae, item_mse or item_mae, or of lists from "
-    f"the whole catalogue catalogue_X@k with X {', '.join(_OF_LISTS)}"
+    f"the whole catalogue catalogue_X@k, X one of {', '.join(_OF_LISTS)}"
 )
 
 Text = Annotated[str, StringConstraints(min_length=1), _must(str.strip, "text that is not blank")]
@@ -121,6 +121,6 @@ Share = Annotated[Real, Field(ge=0, le=1)]
 Part = Annotated[Real, Field(gt=0, lt=1)]
 AtLeastTwo = Annotated[Countable, Field(ge=2)]
 OutcomeName = Annotated[str, AfterValidator(_outcome)]
-Metric = Annotated[str, _must(_METRIC.fullmatch, _METRICS)]
+Metric = Annotated[str, _must(_METRIC.fullmatch, METRICS)]
 # Options for Spark or for a reader: any name, text values.
 TextMap = Annotated[dict[str, str], BeforeValidator(_flat)]

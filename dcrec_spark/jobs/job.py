@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 from pyspark.sql import DataFrame, SparkSession
@@ -202,7 +202,7 @@ def last_lists(spark: SparkSession, output: str) -> DataFrame | None:
 
 
 def run_summary(run: Run, directory: str) -> RenderableType:
-    """Summarise a run: what was read, how the fits ended, where the tables are."""
+    """Summarise a run: what was read, how the fits ended, what the audit found, where the tables are."""
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim", justify="right")
     facts.add_column(overflow="fold")
@@ -215,12 +215,28 @@ def run_summary(run: Run, directory: str) -> RenderableType:
     if "users" in counts:
         facts.add_row("users x items", f"{counts['users']:,} x {counts['items']:,}")
     for stage, (objective, values, _) in run.fits.items():
-        facts.add_row(stage, f"{len(values)} iterations, {objective} {values[0]:,.6g} -> {values[-1]:,.6g}")
+        took = f" in {run.timings[stage]:.1f} s" if stage in run.timings else ""
+        facts.add_row(stage, f"{len(values)} iterations{took}, {objective} {values[0]:,.6g} -> {values[-1]:,.6g}")
+    if (check := run.exposure_check) is not None:
+        result = "passed" if check["passed"] else "FAILED"
+        facts.add_row(
+            "exposure check", f"{result}, p {check['p_value']:.3f}, of the spread {check['spread_p_value']:.3f}"
+        )
     if run.lists is not None:
         facts.add_row("lists", run.lists.summary)
-    facts.add_row("time", ", ".join(f"{step} {seconds:.1f} s" for step, seconds in run.timings.items()))
+    if run.compared is not None:
+        facts.add_row("held out", _compared_line(run.compared))
+    steps = {step: seconds for step, seconds in run.timings.items() if step not in run.fits}
+    facts.add_row("time", ", ".join(f"{step} {seconds:.1f} s" for step, seconds in steps.items()))
     for warning in run.warnings:
         facts.add_row("[yellow]note[/]", Text(warning))
     facts.add_row("tables", Text(directory.removeprefix("file://"), overflow="fold"))
     title = f"run {run.run_id} published, model {run.model_version}"
     return Group(Text(title, style="bold green"), facts)
+
+
+def _compared_line(compared: Mapping[str, Any]) -> str:
+    if compared["skipped"] is not None:
+        return f"not compared with popularity: {compared['skipped']}"
+    values = [f"{value['value']:.3f} ({name})" for name, value in compared["models"].items()]
+    return f"{compared['metric']} {', '.join(values)}"

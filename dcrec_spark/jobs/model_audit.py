@@ -4,6 +4,7 @@ The held-out pairs are sampled by a hash of their ids alone, so they are the sam
 the last one was fitted to them.
 """
 
+from collections.abc import Mapping
 from functools import reduce
 from typing import NamedTuple
 
@@ -39,8 +40,9 @@ _PAIR = [COLUMNS.user, COLUMNS.item]
 _LIST_LENGTH = 10
 # Of the exposure check: share of the exposures held out, and draws from the model.
 _CHECK_SHARE, _CHECK_DRAWS = 0.2, 100
-# Of the check of the lists: share of the ratings held out, and ratings that one fit in this process takes in a minute.
-_CHECKED_SHARE, _MOST_CHECKED = 0.05, 2_000_000
+# Of the check of the lists: share of the ratings held out, and what one process does in a minute: ratings to fit to,
+# and scores of the users with held-out ratings.
+_CHECKED_SHARE, _MOST_CHECKED, _MOST_SCORED = 0.05, 2_000_000, 100_000_000
 
 
 class FitParts(NamedTuple):
@@ -140,19 +142,18 @@ def check_lists(
     """
     if context.config.audit.list_check == "off" or parts.held_out is not None:
         return
-    run, n_ratings = context.run, context.run.counts["ratings"]
-    measure = str(Measure(MeasureKind.NDCG, _LIST_LENGTH, over_catalogue=True))
-    beyond = [f"a column {name}" for name in ("count", "propensity") if name in parts.train.columns]
+    run, ratings = context.run, parts.train
+    beyond = [f"a column {name}" for name in ("count", "propensity") if name in ratings.columns]
     beyond += ["features"] * (outcome.getUserFeatures() is not None or outcome.getItemFeatures() is not None)
-    if n_ratings > _MOST_CHECKED or beyond:
-        why = beyond[0] if beyond else f"more than {_MOST_CHECKED:,} ratings"
-        run.compared = {"metric": measure, "models": {}, "skipped": f"{why}: audit.held_out_share compares them"}
+    beyond += [f"more than {_MOST_CHECKED:,} ratings"] * (run.counts["ratings"] > _MOST_CHECKED)
+    if beyond:
+        _note_compared(run, {}, f"{beyond[0]}: audit.held_out_share compares them")
         return
     with context.reporter.step("compare the lists with popularity"):
         try:
-            _note_lists(run, _without_some(context, parts.train, outcome, exposure), measure)
+            _note_lists(run, _without_some(context, ratings, outcome, exposure))
         except (DataError, FitError) as error:  # too few ratings to leave some out
-            run.compared = {"metric": measure, "models": {}, "skipped": str(error)}
+            _note_compared(run, {}, str(error))
 
 
 def _without_some(
@@ -164,32 +165,47 @@ def _without_some(
     held_out, train = data.of["held_out"], data.ratings("train")
     stage_one = fit_exposure(train, exposure) if outcome.getAdjustment() == "deconfounded" else None
     model = fit_outcome(train, outcome, stage_one)
-    lists = {
-        NEW: rank_unseen(model, train, _LIST_LENGTH, outcome.getExposureWeight()),
-        POPULARITY: rank_popular(train, _LIST_LENGTH),
-    }
+    # Users in the order of their hashes, as many as the catalogue allows.
     tested = np.unique(held_out["user"])
-    longest = min(int(places.rank[np.isin(places.user, tested)].max(initial=1)) for places in lists.values())
+    tested = np.sort(tested[np.argsort(train.user_key[tested])[: max(1, _MOST_SCORED // len(train.item_key))]])
+    test = {name: column[np.isin(held_out["user"], tested)] for name, column in held_out.items()}
+    lists = {
+        NEW: rank_unseen(model, train, _LIST_LENGTH, outcome.getExposureWeight(), tested),
+        POPULARITY: rank_popular(train, _LIST_LENGTH, tested),
+    }
+    longest = min(int(places.rank.max(initial=1)) for places in lists.values())  # in a small catalogue
     settings = MetricSettings((longest,), context.config.evaluation.relevant_from)
-    new, popular = (judge(places, held_out, train, settings, name) for name, places in lists.items())
+    new, popular = (judge(places, test, train, settings, name) for name, places in lists.items())
     return new.join(popular)
 
 
-def _note_lists(run: Run, metrics: Metrics, measure: str) -> None:
+def _note_lists(run: Run, metrics: Metrics) -> None:
     """Note what the lists have of popularity's metric. Warn where all of the interval is below a half."""
-    scores = [next(iter(metrics.scores[name].values())) for name in (NEW, POPULARITY)]
-    values = {name: metrics.estimates(name) for name in (NEW, POPULARITY)}
-    new, popular = (next(iter(of.values())) for of in values.values())
-    run.compared = {"metric": measure, "models": {NEW: new._asdict(), POPULARITY: popular._asdict()}, "skipped": None}
-    above = percentile_interval(scores[0].resampled[1:] - scores[1].resampled[1:] / 2, metrics.settings.confidence)
-    if new.value >= popular.value / 2 or above is None or above[1] >= 0:
+    measure = _measure_of(metrics)
+    new, popular = (metrics.scores[name][measure].resampled for name in (NEW, POPULARITY))
+    _note_compared(run, {name: metrics.estimates(name)[measure] for name in metrics.scores}, None, measure)
+    above = percentile_interval(new[1:] - popular[1:] / 2, metrics.settings.confidence)
+    if new[0] >= popular[0] / 2 or above is None or above[1] >= 0:
         return
     run.warnings.append(
-        f"on a twentieth of the ratings, held out of a fit of its own, {measure} of the lists is {new.value:.3f}, and "
-        f"{popular.value:.3f} of the most rated items, less than half of it. Lists by potential rating need not win "
+        f"on a twentieth of the ratings, held out of a fit of its own, {measure} of the lists is {new[0]:.3f}, and "
+        f"{popular[0]:.3f} of the most rated items, less than half of it. Lists by potential rating need not win "
         "where people chose what to rate. Look at them, and compare recommend.exposure_weight=0.25, which ranks by "
         "what people come across too"
     )
+
+
+def _measure_of(metrics: Metrics) -> Measure:
+    """Return the measure by which lists are compared."""
+    return Measure(MeasureKind.NDCG, metrics.settings.ks[0], over_catalogue=True)
+
+
+def _note_compared(
+    run: Run, found: Mapping[str, Estimate], skipped: str | None = None, measure: Measure | None = None
+) -> None:
+    """Note a measure of each model on held-out ratings, or why there is none."""
+    models = {name: value._asdict() for name, value in found.items()}
+    run.compared = {"metric": measure and str(measure), "models": models, "skipped": skipped}
 
 
 def _last_model(context: Context[RetrainConfig], model: DeconfoundedMFModel) -> DeconfoundedMFModel | None:
@@ -228,10 +244,10 @@ def _measure(context: Context[RetrainConfig], vectors: dict[str, ScoringVectors]
 
 def _verdicts(context: Context[RetrainConfig], metrics: Metrics) -> list[Verdict]:
     limits = context.config.audit
-    measure = str(Measure(MeasureKind.NDCG, _LIST_LENGTH, over_catalogue=True))
+    measure = _measure_of(metrics)
     values = {name: metrics.estimates(name)[measure] for name in metrics.scores}
     new = values[NEW]
-    context.run.compared = {"metric": measure, "models": {name: value._asdict() for name, value in values.items()}}
+    _note_compared(context.run, values, None, measure)
     verdicts = []
     for check, name in (("max_loss", LAST), ("max_below_popularity", POPULARITY)):
         limit = getattr(limits, check)

@@ -60,6 +60,7 @@ def render(facts: ReportFacts) -> str:
         title=f"Evaluation: {describe(facts.outcome, facts.adjustment)}, {facts.run_date:%-d %B %Y}",
         problems=problems(facts),
         groups=measure_groups(facts.estimates),
+        differing=_measures(facts.differences),
         shown=headlines(facts),
         covered=[m for m in _measures(facts.estimates) if Measure.parse(m).kind is MeasureKind.COVERAGE],
         with_check=isinstance(facts.check, PredictiveCheck),

@@ -7,18 +7,16 @@
     <namespace>:runs                 hash: token -> run_id, run_date, tables, time of publication, as JSON
     <namespace>:staging              set: tokens of runs that are being written
 
-A reader asks for the token, and then for the rows of an id. Redis holds the tables that are looked up by an id, and
-``fallback`` under the empty id. A commit is one transaction. It is refused if the pointer has moved since staging
-began, or if something of what was staged is gone. Redis does not tell who is dead: what was begun two days ago and
-never committed goes when the next run is staged. No key has an expiry, which a task that Spark has given up, and that
-still runs, could set anew.
+A reader asks for the token, and then for the rows of an id. ``fallback`` has the empty id. A commit is one transaction.
+It is refused if the pointer has moved since staging began, or if something of what was staged is gone. What was begun
+two days ago and never committed goes when the next run is staged.
 """
 
 import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
@@ -59,13 +57,10 @@ KEYS: Mapping[str, str | None] = {
     "user_factors": "id",
     "item_factors": "id",
 }
-_FIELDS_AT_ONCE = 1000
 _log = logging.getLogger(__name__)
 _KEY, _ROWS = "key", "rows"
 # Policies of a full server that drop keys without an expiry: tables that readers read.
 _DROPPING = "allkeys"
-
-
 _URL = re.compile(r"rediss?://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?(?:/[0-9]{1,4})?")
 _CONNECT_SECONDS = 15.0
 # Tries of one command, up to 2 s apart: a server that restarts is back by then.
@@ -96,10 +91,8 @@ class RedisServer:
     def open(cls, settings: RedisSettings, setting: str) -> "RedisServer":
         """Read the password from its file, or from the environment variable REDISCLI_AUTH.
 
-        Raises
-        ------
-        ConfigError : the url is of another form, or the file cannot be read. Neither is repeated: they may hold a
-            secret.
+        Raises ConfigError: the url is of another form, or the file cannot be read. It repeats neither, which may hold a
+        secret.
         """
         if _URL.fullmatch(settings.url) is None:
             raise ConfigError(
@@ -110,8 +103,8 @@ class RedisServer:
         password = os.environ.get("REDISCLI_AUTH") if file is None else password_in(file, setting)
         return cls(settings.url, settings.user, password)
 
-    def connect(self) -> "redis.Redis":
-        """Make a client; it connects when it is first used, and tries again while a server restarts."""
+    def connect(self) -> redis.Redis:
+        """Make a client. It connects when it is first used, and tries again while a server restarts."""
         return redis.Redis.from_url(
             self.url,
             username=self.user,
@@ -124,11 +117,7 @@ class RedisServer:
 
 
 class _Staged(NamedTuple):
-    """What was staged of a table under a token, to read back: by its keys, for a hash has no order to share it out by.
-
-    The keys are read from where the rows came from, which may have moved once the run is committed; ``fields`` is how
-    many there are.
-    """
+    """Table that was staged: its ids, by which it is read back, its columns, and the number of ids."""
 
     keys: DataFrame
     schema: StructType
@@ -210,7 +199,7 @@ class RedisWarehouse(Warehouse):
         return None if token is None else str(token)
 
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
-        """Write a field for each id from the executors; returns the token."""
+        """Write a field for each id from the executors. Returns the token."""
         place = self._place(staged.token, table)
         self._client.sadd(self._staging, staged.token)
         lists = _as_lists(rows, KEYS[table])
@@ -220,9 +209,6 @@ class RedisWarehouse(Warehouse):
         except Exception as error:
             what = self._without_secret(message_of(error))
             raise DcrecError(f"{self.setting}: {place} could not be written: {what}") from error
-        there = self._client.hlen(place)
-        if there != fields:
-            raise DcrecError(f"{self.setting}: {place} has {there} ids, and {fields} were written; run again")
         self._staged[staged.token, table] = _Staged(lists.select(_KEY), rows.schema, fields)
         return staged.token
 
@@ -243,32 +229,36 @@ class RedisWarehouse(Warehouse):
     def commit(self, staged: StagedTables, record: Record) -> str:
         """Switch the pointer of all tables, and note the run, in one transaction.
 
-        Raises
-        ------
-        ConflictError
-            Another run was shown since staging began, or something of what was staged is gone.
-        DcrecError
-            The server went away.
+        Raises ConflictError: another run was shown since staging began, or something of what was staged is gone.
         """
         if not staged.places:
             return f"{self.namespace}: no table of this run is looked up by an id"
+        places = {table: self._place(token, table) for table, token in staged.places.items()}
 
-        def switch(transaction: "redis.client.Pipeline") -> None:
-            self._require_base(transaction, staged)
-            self._require_there(transaction, staged)
+        def switch(transaction: redis.client.Pipeline) -> None:
+            self.require_unchanged(staged)
+            wanted = [table for table in places if staged.contents[table].rows]
+            gone = [table for table in wanted if not transaction.exists(places[table])]
+            if gone:
+                raise self.conflict(staged.run_id, f"the server has lost what was staged of {', '.join(gone)}")
+            note = {"run_id": staged.run_id, "run_date": str(self.run_date), "tables": sorted(places)}
             seconds, microseconds = transaction.time()
-            note = self._note(staged, seconds + microseconds / 1e6)
             transaction.multi()
             transaction.srem(self._staging, staged.token)
-            places: dict[Any, Any] = dict(staged.places)
-            transaction.hset(self._current, mapping=places)
-            transaction.hset(self._runs, staged.token, note)
+            transaction.hset(self._current, mapping=dict(staged.places))
+            transaction.hset(
+                self._runs, staged.token, json.dumps({**note, "published_at": seconds + microseconds / 1e6})
+            )
 
-        self._in_transaction(switch, staged)
-        return ", ".join(self._place(token, table) for table, token in staged.places.items())
+        try:
+            self._client.transaction(switch, self._current, *places.values())
+        except redis.RedisError as error:
+            why = self._without_secret(first_line(error))
+            raise DcrecError(f"{self.setting}: {self.server.url} went away, or refuses: {why}; run again") from error
+        return ", ".join(places.values())
 
     def show(self, staged: StagedTables, table: str) -> str:
-        """Switch the pointer of one table; :meth:`commit` switches all at once."""
+        """Switch the pointer of one table. :meth:`commit` switches all at once."""
         self._client.hset(self._current, table, staged.token)
         return self._place(staged.token, table)
 
@@ -280,99 +270,67 @@ class RedisWarehouse(Warehouse):
             self._client.hset(self._current, table, place)
 
     def undo(self, staged: StagedTables) -> None:
-        """Point to what was there when staging began, all tables at once; the publication is no longer noted."""
-
-        def go_back(transaction: "redis.client.Pipeline") -> None:
-            now = transaction.hgetall(self._current)
-            ours = [table for table in staged.places if now.get(table) == staged.token]
-            before = {table: staged.base[table] for table in ours}
-            transaction.multi()
-            for table, token in before.items():
-                if token is None:
-                    transaction.hdel(self._current, table)
-                else:
-                    transaction.hset(self._current, table, token)
-            self._forget(transaction, staged.token, staged.places)
-
-        self._client.transaction(go_back, self._current)
+        """Point to what was there when staging began. The publication is no longer noted."""
+        super().undo(staged)
+        self._client.hdel(self._runs, staged.token)
+        self._remove(staged.token)
 
     def shown(self, table: str) -> DataFrame:
         """Open what the pointer names, where this publisher wrote it."""
         return self._open(str(self.now(table)), table)
 
-    def verify(self, staged: StagedTables) -> None:
-        """Look at the pointer, and count the ids; the rows were compared when they were staged, and never change."""
-        differing = [
+    def differing(self, staged: StagedTables) -> list[str]:
+        """Count the ids. The rows were compared when they were staged, and never change."""
+        return [
             table
             for table, token in staged.places.items()
             if self.now(table) != token
             or self._client.hlen(self._place(token, table)) != self._staged[token, table].fields
         ]
-        if differing:
-            self.undo(staged)
-            raise DcrecError(
-                f"{self.setting}: run {staged.run_id} was published, and {', '.join(differing)} found different from "
-                "what was written; the tables of before are back"
-            )
 
     # ---- clear up, list, go back
 
     def discard(self, staged: StagedTables) -> None:
-        """Remove what is staged, unless the run is held; where the server is away, that is left to a later run."""
+        """Remove what is staged, unless the run is held. Where the server is away, that is left to a later run."""
         try:
-            super().discard(staged)
+            if not self._client.hexists(self._runs, staged.token):
+                self._remove(staged.token)
         except redis.RedisError as error:
             _log.warning("%s: what was staged is left to a later run: %s", self.setting, first_line(error))
 
     def drop(self, staged: StagedTables, table: str) -> None:
-        """Remove what is staged of a table, unless the run is held."""
-        if not self._client.hexists(self._runs, staged.token):
-            self._client.unlink(self._place(staged.token, table))
-            if table == list(staged.base)[-1]:
-                self._client.srem(self._staging, staged.token)
+        """Nothing by the table: :meth:`discard` removes all at once."""
 
     def prune(self, table: str) -> None:
         """Remove runs that are neither shown nor among those to keep, and what publishers that died have left."""
         for token in filter(is_abandoned, map(str, self._client.smembers(self._staging))):
-            self._client.unlink(*(self._place(token, left) for left in KEYS))
-            self._client.srem(self._staging, token)
-        notes = self._notes()
-        shown = set(self._client.hvals(self._current))
-        for token in [token for token, _ in notes[self.keep :] if token not in shown]:
-            self._client.transaction(partial(self._prune_one, token), self._current, self._runs)
+            self._remove(token)
+        for token, _ in self._notes()[self.keep :]:
+            self._client.transaction(partial(self._prune_one, token), self._current)
 
-    def _prune_one(self, token: str, transaction: "redis.client.Pipeline") -> None:
-        """Remove a run, unless somebody has gone back to it just now."""
-        note = transaction.hget(self._runs, token)
-        if note is None or token in transaction.hvals(self._current):
-            return
-        transaction.multi()
-        self._forget(transaction, token, json.loads(note)["tables"])
+    def _prune_one(self, token: str, transaction: redis.client.Pipeline) -> None:
+        """Remove a run that is not shown. The transaction begins anew if somebody goes back to it meanwhile."""
+        if token not in transaction.hvals(self._current):
+            transaction.multi()
+            transaction.hdel(self._runs, token)
+            transaction.unlink(*(self._place(token, table) for table in KEYS))
 
-    def _forget(
-        self, transaction: "redis.client.Pipeline", token: str, tables: Sequence[str] | Mapping[str, str]
-    ) -> None:
-        transaction.hdel(self._runs, token)
-        for table in tables:
-            transaction.unlink(self._place(token, table))
+    def _remove(self, token: str) -> None:
+        self._client.unlink(*(self._place(token, table) for table in KEYS))
+        self._client.srem(self._staging, token)
 
     def runs(self) -> list[StoredRun]:
         """List the published runs."""
-        current = self._client.hgetall(self._current)
-        return [
-            StoredRun(
-                note["run_id"],
-                note["run_date"],
-                tuple(note["tables"]),
-                tuple(sorted(str(table) for table, shown in current.items() if shown == token)),
-            )
-            for token, note in self._notes()
-        ]
+        current, runs = self._client.hgetall(self._current), []
+        for token, note in self._notes():
+            shown = sorted(str(table) for table, place in current.items() if place == token)
+            runs.append(StoredRun(note["run_id"], note["run_date"], tuple(note["tables"]), tuple(shown)))
+        return runs
 
     def restore(self, run_id: str) -> None:
         """Point to all tables of an older run, in one step."""
 
-        def go_back(transaction: "redis.client.Pipeline") -> None:
+        def go_back(transaction: redis.client.Pipeline) -> None:
             found = next(((token, note) for token, note in self._notes() if note["run_id"] == run_id), None)
             if found is None:
                 raise self.unknown_run(run_id)
@@ -403,40 +361,6 @@ class RedisWarehouse(Warehouse):
         notes = {str(token): json.loads(note) for token, note in self._client.hgetall(self._runs).items()}
         return sorted(notes.items(), key=lambda item: item[1]["published_at"], reverse=True)
 
-    def _note(self, staged: StagedTables, now: float) -> str:
-        return json.dumps(
-            {
-                "run_id": staged.run_id,
-                "run_date": str(self.run_date),
-                "tables": sorted(staged.places),
-                "published_at": now,
-            }
-        )
-
-    def _in_transaction(self, change: Callable[["redis.client.Pipeline"], None], staged: StagedTables) -> None:
-        """Make a change, anew where what it looks at has changed meanwhile."""
-        places = [self._place(staged.token, table) for table in staged.places]
-        try:
-            self._client.transaction(change, self._current, *places)
-        except redis.RedisError as error:
-            why = self._without_secret(first_line(error))
-            raise DcrecError(f"{self.setting}: {self.server.url} went away, or refuses: {why}; run again") from error
-
-    def _require_base(self, transaction: "redis.client.Pipeline", staged: StagedTables) -> None:
-        now = transaction.hgetall(self._current)
-        moved = [table for table, base in staged.base.items() if now.get(table) not in (base, staged.token)]
-        if moved:
-            raise self.conflict(staged.run_id, f"{', '.join(moved)} changed after this run started staging")
-
-    def _require_there(self, transaction: "redis.client.Pipeline", staged: StagedTables) -> None:
-        gone = [
-            table
-            for table, token in staged.places.items()
-            if staged.contents[table].rows and not transaction.exists(self._place(token, table))
-        ]
-        if gone:
-            raise self.conflict(staged.run_id, f"the server has lost what was staged of {', '.join(gone)}")
-
     def _without_secret(self, text: str) -> str:
         return text.replace(self.server.password, "***") if self.server.password else text
 
@@ -456,15 +380,12 @@ def _as_lists(rows: DataFrame, column: str | None) -> DataFrame:
 
 def _writer(server: RedisServer, place: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        client, fields = server.connect(), 0
-        try:
-            for batch in batches:
-                for part in _parts(batch):
-                    keys, rows = (part.column(name).to_pylist() for name in (_KEY, _ROWS))
-                    client.hset(place, mapping=dict(zip(keys, rows, strict=True)))
-                    fields += len(keys)
-        finally:
-            client.close()
+        fields = 0
+        with server.connect() as client:
+            for batch in filter(len, batches):
+                keys, rows = (batch.column(name).to_pylist() for name in (_KEY, _ROWS))
+                client.hset(place, mapping=dict(zip(keys, rows, strict=True)))
+                fields += len(keys)
         yield pa.RecordBatch.from_pydict({"fields": pa.array([fields], pa.int64())})
 
     return write
@@ -472,19 +393,10 @@ def _writer(server: RedisServer, place: str) -> Callable[[Iterable[pa.RecordBatc
 
 def _reader(server: RedisServer, place: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        client = server.connect()
-        try:
-            for batch in batches:
-                for part in _parts(batch):
-                    keys = part.column(_KEY)
-                    rows = pa.array(client.hmget(place, keys.to_pylist()), pa.string())
-                    yield pa.RecordBatch.from_arrays([keys, rows], names=[_KEY, _ROWS])
-        finally:
-            client.close()
+        with server.connect() as client:
+            for batch in filter(len, batches):
+                keys = batch.column(_KEY)
+                rows = pa.array(client.hmget(place, keys.to_pylist()), pa.string())
+                yield pa.RecordBatch.from_arrays([keys, rows], names=[_KEY, _ROWS])
 
     return read
-
-
-def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    for start in range(0, batch.num_rows, _FIELDS_AT_ONCE):
-        yield batch.slice(start, _FIELDS_AT_ONCE)

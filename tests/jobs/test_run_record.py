@@ -36,9 +36,11 @@ def test_a_fit_that_did_not_converge_is_named_with_its_remedy(fit: StageFit, tol
 
 
 def test_the_summary_shows_counts_fits_times_and_warnings() -> None:
-    run = Run("r1", "retrain", RetrainConfig(), datetime.now(UTC), {}, {"fit": 1.25})
+    run = Run("r1", "retrain", RetrainConfig(), datetime.now(UTC), {}, {"exposure": 0.75, "fit": 1.25})
     run.counts |= {"rows_in": 1000, "accepted": 990, "rejected": 10, "users": 30, "items": 20}
     run.fits |= {"exposure": StageFit("ELBO", [-9.0, -8.0], True), "outcome": StageFit("J", [5.0], False)}
+    run.exposure_check = {"passed": False, "p_value": 0.995, "spread_p_value": 0.5}
+    run.compared = {"metric": None, "models": {}, "skipped": "more than 2,000,000 ratings"}
     run.warnings.append("outcome stopped after 1 iteration, too few to see")
     printed = io.StringIO()
     Console(file=printed, width=100).print(run_summary(run, "file:///tables/run_id=r1"))
@@ -47,7 +49,9 @@ def test_the_summary_shows_counts_fits_times_and_warnings() -> None:
     for fact in (
         "ratings  990 of 1,000 rows, 10 rejected",
         "users x items  30 x 20",
-        "exposure  2 iterations, ELBO -9 -> -8",
+        "exposure  2 iterations in 0.8 s, ELBO -9 -> -8",
+        "exposure check  FAILED, p 0.995, of the spread 0.500",
+        "held out  not compared with popularity: more than 2,000,000 ratings",
         "time  fit 1.2 s",
         "note  outcome stopped after 1 iteration, too few to see",
         "tables  /tables/run_id=r1",

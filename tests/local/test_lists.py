@@ -62,6 +62,19 @@ def test_popular_lists_hold_what_most_have_rated(ratings: Ratings) -> None:
     assert lists_of(rank_popular(ratings, 4), len(seen)) == dense_lists(counts, 4, seen)
 
 
+def test_some_users_get_the_lists_that_they_have_among_all(ratings: Ratings, stage_one: Exposure) -> None:
+    model = fit_outcome(ratings, DeconfoundedMF(rank=2, maxIter=3), stage_one)
+    some = np.array([1, 4, 5])
+    for rank in (
+        lambda users: rank_unseen(model, ratings, 3, 0.5, users),
+        lambda users: rank_popular(ratings, 3, users),
+    ):
+        every, found = rank(None), rank(some)
+        chosen = np.isin(every.user, some)
+        for one, other in zip(found, every, strict=True):
+            np.testing.assert_array_equal(one, other[chosen])
+
+
 def test_metrics_are_those_of_spark(spark: SparkSession, ratings: Ratings) -> None:
     places = rank_popular(ratings, 3)
     rng = np.random.default_rng(2)

@@ -21,6 +21,7 @@ from dcrec_spark.report.facts import CertaintyFacts, DataFacts, GammaFacts, Part
 from tests.frames import frame_of
 
 EVIL = "<script>alert('&')</script>"
+LISTS = (("catalogue_ndcg@10", 0.14), ("catalogue_rare_share@10", 0.07))
 
 
 def of(*values: tuple[str, float]) -> dict[str, Estimate]:
@@ -89,7 +90,7 @@ def facts(**other: Any) -> ReportFacts:
         p_values=[45] * 20,
         settings=MetricSettings(ks=(5, 10)),
         estimates={
-            "this model": of(*both, ("mse", 0.92), ("catalogue_ndcg@10", 0.14), ("catalogue_coverage@10", 0.4)),
+            "this model": of(*both, ("mse", 0.92), *LISTS, ("catalogue_coverage@10", 0.4)),
             "baseline model": of(*both, ("mse", 0.93), ("catalogue_ndcg@10", 0.13), ("catalogue_coverage@10", 0.3)),
             "item mean": of(*both, ("mse", 1.01)),
         },
@@ -212,6 +213,8 @@ def test_metrics_stand_next_to_baselines_with_intervals_and_verdicts(read: Read)
     assert "-0.010 -0.012 to -0.008 worse" in text
     assert "-0.100 no interval" in text
     assert "40 %" in read.sections["coverage"]
+    assert "Places with fewer than 5 ratings@10 this model 0.070" in text
+    assert "Differences. What these lists consist of" not in text  # they have none
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ class InMemory:
         gathered = gather(held_out._asdict(), COLUMNS)
         parts = gathered.select_known("validation", ("train",))
         sizes = [len(part["rating"]) for part in (parts.of["train"], gathered.of["validation"], parts.of["validation"])]
-        _note_sizes(context.run, *sizes)
+        _note_sizes(context.run, config, *sizes)
         if config.tuning.weights == "exposure":
             parts = parts.with_weights("validation", weights_of(parts, "validation", "train", _weighing(config, [])))
         return cls(config, Bench(spark, {"": parts}), parts, ROUNDS * cores(spark))
@@ -160,7 +160,7 @@ class OnCluster:
         for side in (COLUMNS.user, COLUMNS.item):
             known = known.join(train.select(side).distinct(), side, "left_semi")
         known = context.cache(known.select(train.columns))
-        _note_sizes(context.run, train.count(), validation.count(), known.count())
+        _note_sizes(context.run, config, train.count(), validation.count(), known.count())
         if config.tuning.weights == "exposure":
             exposure = _weighing(config, train.columns).fit(train)
             context.resources.callback(exposure.release)
@@ -213,9 +213,10 @@ class OnCluster:
             )
             if length := list_length(self.config):
                 train, test = self.parts
-                lists = model.recommendationTable(length, seen=train)
+                lists = model.recommendationTable(length, seen=train).persist()  # read three times
                 how = COLUMNS, _settings_of_lists(self.config), train
                 of_lists = evaluate_ranking(lists, test, model.numItems, "lists", *how)
+                lists.unpersist()
                 metrics = _with_lists(metrics, of_lists)
             return Measured(metrics, len(model.objectiveHistory), seconds)
         finally:
@@ -235,12 +236,13 @@ def _weighing(config: TuneConfig, columns: Sequence[str]) -> PoissonFactorizatio
     return PoissonFactorization(**exposure_params(config.exposure, config.engine, config.run.seed, columns))
 
 
-def _note_sizes(run: Run, train: int, held_out: int, known: int) -> None:
+def _note_sizes(run: Run, config: TuneConfig, train: int, held_out: int, known: int) -> None:
     """Note the ratings of each part, and the held-out ones that can't be used. Raises DataError: a part is empty."""
     unknown = held_out - known
     if not train or not known:
+        setting = "validation_share" if config.tuning.validation_path is None else "validation_path"
         raise DataError(
-            f"setting tuning.validation_share leaves {train} ratings to fit to and {known} to choose by "
+            f"setting tuning.{setting} leaves {train} ratings to fit to and {known} to choose by "
             f"({unknown} more are of users or items without any to fit to); expected some of both"
         )
     run.counts |= {"train": train, "held_out": known}

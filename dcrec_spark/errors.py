@@ -88,7 +88,7 @@ def is_installed(package: str) -> bool:
 def interruption(error: BaseException | None) -> KeyboardInterrupt | None:
     """Find the signal behind an error, if there is one.
 
-    A signal cuts the bridge to the JVM off mid-sentence, so that what is cleaned up on the way out may fail in turn.
+    A signal cuts the bridge to the JVM off mid-sentence, so that what is cleaned up on the way out may fail too.
     """
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__

@@ -159,6 +159,10 @@ def _worst(of: Mapping[Confounding, Closeness]) -> float:
     return float(max(close.squared_error.mean() for close in of.values()))
 
 
+def _worst_value(of: Mapping[Confounding, Closeness]) -> float:
+    return float(min(close.value.mean() for close in of.values()))
+
+
 def _noise(simulated: FairSimulation) -> float:
     """Error of the expected rating itself: nobody can do better."""
     user, item, rating = (simulated.test[name] for name in ("user", "item", "rating"))
@@ -176,7 +180,11 @@ def _conclusion(results: Mapping[str, Mapping[Confounding, Closeness]]) -> str:
             f"{change:+.1%}, its placebo by {placebo:+.1%}."
         )
     first = min(results, key=lambda name: _worst(results[name]))
-    lines.append(f"  If the kind is unknown: the smallest worst error is that of the {first} model.")
+    best = max(results, key=lambda name: _worst_value(results[name]))
+    lines.append(
+        f"  If the kind is unknown: the smallest worst error is that of the {first} model, the largest worst value of "
+        f"lists that of the {best} model."
+    )
     return "\n".join(lines)
 
 

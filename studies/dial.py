@@ -101,16 +101,17 @@ def draw(of: dict[tuple[str, float | None], Array]) -> Picture:
     figure = Picture(figsize=(7.0, 4.2), layout="constrained")
     figure.patch.set_alpha(0.0)
     axes = figure.subplots()
-    for model in dict.fromkeys(name for name, _ in of):
+    for number, model in enumerate(dict.fromkeys(name for name, _ in of)):
         weights = [weight for name, weight in of if name == model]
         ndcg, liked, *_ = np.array([of[model, weight] for weight in weights]).T
         axes.plot(liked, ndcg, "o-", label=model)
         for weight, x, y in zip(weights, liked, ndcg, strict=True):
             if weight in (0.0, 1.0):
-                axes.annotate(f"{weight:g}", (x, y), textcoords="offset points", xytext=(5, 5), fontsize=8)
+                above = 5 if number % 2 else -11
+                axes.annotate(f"{weight:g}", (x, y), textcoords="offset points", xytext=(5, above), fontsize=8)
     axes.set_xlabel("mean rating of the hits")
     axes.set_ylabel("NDCG@10 over the catalogue")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, title="at the ends: exposure_weight")
     style(axes)
     return figure
 

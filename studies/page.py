@@ -45,6 +45,8 @@ MEASURES = {
 }
 WORST_OF = {"fair": ("fair-raises", "fair-lowers", "fair-none"), "tail": ("tail-raises", "tail-lowers", "tail-none")}
 _PLOTTED = {DEFAULT: ACCENT, BLEND: FILL, MLLIB: INK, CMFREC: "#5a9e4b", PLACEBO: "#b07cc6"}
+_LABELS = {DEFAULT: f"default: {DEFAULT}", PLACEBO: "placebo: default, its users and items shuffled"}
+_LOWEST, _HIGHEST = -55, 60
 _HEAD = """# The study
 
 Made by `python -m studies.run --data folder --output docs/studies`, not edited by hand. What follows from it is on \
@@ -59,9 +61,9 @@ are constant. MLlib's settings are chosen with our solver of its loss, and fitte
 * *blend* mixes our rows, but for these two, with the weights that are best on validation.
 * NDCG ranks each user's test items. Lists are the ten best unseen items of the whole catalogue. Value is the mean \
 expected rating of their places, and regret what the best lists have more.
-* Changes of the MSE are means over seeds, with the 95 % interval by Student's t over seeds. It is bold where it \
-leaves out 0, with four seeds or more. Coat's seeds share one training set and one test, so its intervals do not cover \
-other users and items."""
+* Changes of the MSE are against the classical model, or against MLlib ALS: means over seeds, with the 95 % interval \
+by Student's t over seeds. It is bold where it leaves out 0, with four seeds or more. Coat's seeds share one training \
+set and one test, so its intervals do not cover other users and items."""
 
 
 class Change(NamedTuple):
@@ -129,13 +131,19 @@ def _lines(cells: Cells) -> Iterator[str]:
 def _section(cells: Sequence[Cell]) -> Iterator[str]:
     shown = [name for name in MEASURES if name in cells[0][CLASSICAL]]
     yield from table(
-        ["", *(MEASURES[name][0] for name in shown), "change of the MSE"],
-        ([row, *(_figure(mean_of(cells, row, name), name) for name in shown), _change(cells, row)] for row in cells[0]),
+        ["", *(MEASURES[name][0] for name in shown), "change of the MSE", "against MLlib ALS"],
+        (
+            [row, *(_figure(mean_of(cells, row, name), name) for name in shown), *_changes(cells, row)]
+            for row in cells[0]
+        ),
     )
 
 
-def _change(cells: Sequence[Cell], row: str) -> str:
-    return str(change(cells, row)) if "mse" in cells[0][row] and row != CLASSICAL else ""
+def _changes(cells: Sequence[Cell], row: str) -> list[str]:
+    return [
+        str(change(cells, row, against)) if "mse" in cells[0][row] and row != against and against in cells[0] else ""
+        for against in (CLASSICAL, MLLIB)
+    ]
 
 
 def _worst(cells: Cells) -> Iterator[str]:
@@ -175,11 +183,13 @@ def draw_changes(cells: Cells) -> Picture:
         heights = np.array([*found]) + 0.3 - 0.15 * number
         means = np.array([of.mean for of in found.values()])
         half = np.nan_to_num([of.high - of.mean for of in found.values()])
-        axes.errorbar(means, heights, xerr=half, fmt="o", markersize=4, color=colour, linewidth=1.2, label=row)
+        axes.errorbar(
+            means, heights, xerr=half, fmt="o", markersize=4, color=colour, linewidth=1.2, label=_LABELS.get(row, row)
+        )
     axes.axvline(0.0, color=INK, linewidth=0.8)
     axes.set_yticks(range(len(names)), [TITLES[name] for name in names])
-    axes.set_xlim(-50, 60)
-    axes.set_xlabel("change of the MSE against the classical model, %, up to 60")
+    axes.set_xlim(_LOWEST, _HIGHEST)
+    axes.set_xlabel(f"change of the MSE against the classical model, % (above {_HIGHEST}: not drawn)")
     style(axes)
     picture.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8, labelcolor=INK)
     return picture

@@ -107,7 +107,7 @@ class Stopping:
 
 @dataclass(frozen=True)
 class Past:
-    """The history of a fit: all that its next sweep depends on, besides the states.
+    """The history of a fit: all that its next sweep depends on but the states.
 
     objective : after each sweep. converged : whether the sweeps have ended. small_gains : in succession, up to the last
         sweep. streak : sweeps in succession without one that was undone. sums : the plain numbers among those of the

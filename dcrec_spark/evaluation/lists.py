@@ -103,6 +103,11 @@ def describe_lists(lists: DataFrame, training: DataFrame | None, length: int = 0
     length : int
         Rows of a list that is not short.
 
+    Returns
+    -------
+    ListComposition
+        Its ``warnings`` are sentences about lists to look at, each with a way out.
+
     Raises
     ------
     DataError

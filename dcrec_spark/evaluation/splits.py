@@ -138,7 +138,7 @@ def split_by_time(
 def hold_out_users(
     ratings: DataFrame, share: float, fold_in: float = 0.8, seed: int = 0, columns: Columns = _PLAIN
 ) -> HeldOut:
-    """Take a share of the users out of training. Some of their ratings are for folding in, the rest for the test.
+    """Take a share of the users out of training. Some of their ratings are for folding in, the others for the test.
 
     Parameters
     ----------

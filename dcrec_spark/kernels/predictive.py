@@ -1,6 +1,6 @@
 """The exposure predictive check: each user's held-out exposures against replicated ones, over all items.
 
-A share s of the exposures was held out of training, each by itself. With r_ui = pi_u . lambda_i the fitted rate of the
+A share s of the exposures was held out of training, each on its own. With r_ui = pi_u . lambda_i the fitted rate of the
 *training* exposures, the held-out part k_ui of a pair is distributed as
 
     counts:  Poisson(mu_ui),   mu_ui = s / (1 - s) r_ui

@@ -112,7 +112,7 @@ class Link(NamedTuple):
 
 
 class Dial(NamedTuple):
-    """Order by what people both come across and like: max(score - r_u, 0) (1 - exp(-a_hat_ui))^weight.
+    """Order by what people both see and like: max(score - r_u, 0) (1 - exp(-a_hat_ui))^weight.
 
     Below the user's baseline r_u the score counts as it is, so that whole lists are ordered.
 
@@ -168,7 +168,7 @@ def top_n(
     form : how the confounder is made from a_hat. Where it is no product of vectors, ``confounder`` is [E[pi], gamma]
         and [E[lambda], 0], or with rows and columns exchanged: see :class:`Link`.
     cap : columns of one group in a list, at most: a column that the better ones of its group have filled is passed by.
-    dial : what the order is by, besides the scores. None: nothing.
+    dial : what the order is by next to the scores. None: nothing.
 
     Equal scores are ordered by column, so that the result is a total order and does not depend on blocks.
     """

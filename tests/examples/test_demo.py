@@ -61,11 +61,11 @@ def test_five_recommenders_are_compared_with_the_truth_on_three_kinds_of_data(ou
         r"60 users x 60 items, [\d,]+ ratings in each data set \(\d+% of all pairs\), 2 draws of each", text
     )
     assert "1,800 random pairs of each are withheld" in text
-    worst, (against_truth, lists) = {}, text.split("What the lists are worth")
+    worst, least, (against_truth, lists) = {}, {}, text.split("What the lists are worth")
     best = row_of("the best lists", lists)
     for name in closeness.ROWS:
-        *values, least = row_of(name, lists)
-        assert least == min(values), name
+        *values, least[name] = row_of(name, lists)
+        assert least[name] == min(values), name
         assert all(1 <= value <= most for value, most in zip(values, best, strict=True)), name
         *cells, worst[name] = row_of(name, against_truth)
         errors, biases = cells[::2], cells[1::2]
@@ -75,6 +75,9 @@ def test_five_recommenders_are_compared_with_the_truth_on_three_kinds_of_data(ou
     first = re.search(r"the smallest worst error is that of the\s+(\S+)\s+model", text)
     assert first is not None
     assert worst[first[1]] == min(worst.values())
+    best_lists = re.search(r"the largest worst value of\s+lists that of the\s+(\S+)\s+model", text)
+    assert best_lists is not None
+    assert least[best_lists[1]] == max(least.values())
     assert text.count("the confounder changes the error of the biased model by") == 3
     svg = ElementTree.parse(output / "closeness.svg").getroot()
     assert svg.tag.endswith("svg")

@@ -118,7 +118,7 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
     def predictiveCheck(
         self, dataset: DataFrame, share: float = 0.2, replications: int = 100, seed: int = 0
     ) -> PredictiveCheck:
-        """Hold out a share of the exposures, fit to the rest, and check the fit by what was held out.
+        """Hold out a share of the exposures, fit to the others, and check the fit by it.
 
         It checks this estimator on these exposures, and releases the fit.
 
@@ -149,7 +149,7 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
     def heldOutLikelihood(
         self, dataset: DataFrame, ranks: Sequence[int], share: float = 0.2, seed: int = 0
     ) -> dict[int, float]:
-        """Judge ranks by exposures that are held out: fit each rank to the rest. The largest value is the best.
+        """Judge ranks by held-out exposures: fit each rank to the others. The largest value is the best.
 
         Parameters
         ----------

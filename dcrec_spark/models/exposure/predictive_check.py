@@ -15,7 +15,7 @@ r = (1 - s) p with p the probability of an exposure. 1 - exp(-r) would be too sm
 held-out part, any other has one with odds s p / (1 - p). Rates above certainty count as p = 0.95. Replications are
 drawn so. Where exposures are rare, this is the Poisson distribution again. Data drawn as min(Poisson(R), 1) pass where
 R is well below 1 for nearly all pairs. Where many pairs are near certain, 1 - exp(-R) has no low rank, the
-factorization does not fit, and the check says so.
+factorization does not fit, and the check fails.
 
 *The discrepancy* is the Poisson log-likelihood of a user's held-out exposures over all items at the posterior means,
 that is at a_hat, which stage 2 uses (Wang and Blei average it over posterior draws: another question, as valid). Each
@@ -147,7 +147,7 @@ class CheckSettings:
 def check_exposures(
     users: DataFrame, items: DataFrame, exposures: DataFrame, settings: CheckSettings
 ) -> PredictiveCheck:
-    """Compare held-out exposures with replications from a model fitted to the rest.
+    """Compare held-out exposures with replications from a model fitted to the others.
 
     users, items : the model's factors. exposures : as ``hold_out_exposures`` gives them, or all rows of some users.
     Users and items that lost all their exposures to the held-out part are not in the model, and are left out.

@@ -515,11 +515,11 @@ class GammaPoissonSteps(GammaPoisson):
         return partial(update, model=self, shared=shared, is_user=False)
 
     def converge(self, shared: SharedGammas, is_user: bool = True) -> Kernel:
-        """Coordinate steps of one side until they rest, from equal shares of each row's count."""
+        """Coordinate steps of one side until they converge, from equal shares of each row's count."""
         return partial(settle, model=self, shared=shared, is_user=is_user)
 
     def converge_and_score(self, shared: SharedGammas) -> Kernel:
-        """Let the users rest, and add up the ELBO's parts of their nonzeros."""
+        """Bring the users to convergence, and add up the ELBO's parts of their nonzeros."""
         return partial(converge_and_score, model=self, shared=shared)
 
     def heavy_parts(self, shared: SharedGammas) -> PartsOf:

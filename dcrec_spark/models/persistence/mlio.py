@@ -53,7 +53,7 @@ S = TypeVar("S", bound="Persistent")
 
 @dataclass(frozen=True)
 class Saved:
-    """What an instance consists of, besides its Params.
+    """What an instance consists of, without its Params.
 
     frames : name -> DataFrame, saved as Parquet; restored ones are cached.
     facts : name -> what JSON can hold; numbers are finite.
@@ -85,7 +85,7 @@ class Persistent(Params, MLWritable, MLReadable[Any]):
         return cls.read().load(path)
 
     def _saved(self) -> Saved:
-        """Return all that the instance consists of besides its Params, of an estimator nothing."""
+        """Return all that the instance consists of but its Params, of an estimator nothing."""
         return Saved()
 
     @classmethod

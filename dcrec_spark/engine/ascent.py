@@ -101,7 +101,7 @@ class Stopping:
 
     @property
     def still(self) -> float:
-        """Largest relative change of the items at a fixed point. From 1 on, as in single precision, none is asked for."""
+        """Largest relative change of the items at a fixed point. From 1 on, as in float32, none is asked for."""
         return STILL * max(self.tol, SLACK[self.precision])
 
 
@@ -217,7 +217,7 @@ def alternate(
     With held-out pairs the result is that of the sweep with the smallest loss. The users are solved from a fixed start,
     so that folding a training user in with the training ratings gives the same factors. If that makes the objective
     worse than the last sweep's, the fit continues from there, except with held-out pairs. With a tolerance below the
-    default it also sweeps on where a plain step of the items after the solved users shows that these are no fixed point.
+    default it also sweeps on where a plain step of the items after the solved users shows that they are no fixed point.
     """
     past = start.past if start else Past()
     history = History(

@@ -245,7 +245,7 @@ class RedisWarehouse(Warehouse):
             seconds, microseconds = transaction.time()
             transaction.multi()
             transaction.srem(self._staging, staged.token)
-            transaction.hset(self._current, mapping=dict(staged.places))
+            transaction.hset(self._current, items=[part for place in staged.places.items() for part in place])
             transaction.hset(
                 self._runs, staged.token, json.dumps({**note, "published_at": seconds + microseconds / 1e6})
             )

@@ -5,6 +5,7 @@ Each function reads small aggregates of the frames that it is given, and returns
 """
 
 from collections.abc import Mapping, Sequence
+from textwrap import shorten
 
 import numpy as np
 import pandas as pd
@@ -80,6 +81,7 @@ def plot_confounding(model: DeconfoundedMFModel | BlendModel, ratings: DataFrame
     def draw(axes: Axes) -> None:
         axes.errorbar(exposed, mean, _NORMAL * np.nan_to_num(error), color=FILL, marker="o", markersize=5, linewidth=2)
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set(xlabel="exposure a_hat of the pair", ylabel="mean rating")
 
     return panel(draw)
@@ -102,9 +104,8 @@ def plot_lists(lists: Mapping[str, Sequence[str]]) -> Figure:
             before = lists[names[at - 1]] if at else []
             for rank, title in enumerate(lists[name]):
                 is_shared = any(title in lists[other] for other in names if other != name)
-                axes.text(
-                    at, -rank, f"{rank + 1}  {title}", color=INK if is_shared else ACCENT, fontsize=9, va="center"
-                )
+                text = f"{rank + 1}  {shorten(title, 30, placeholder='...')}"
+                axes.text(at, -rank, text, color=INK if is_shared else ACCENT, fontsize=9, va="center")
                 if title in before:
                     axes.plot([at - 0.3, at - 0.03], [-before.index(title), -rank], color=INK, alpha=0.5, linewidth=1)
         axes.set(xlim=(-0.05, len(names) - 0.1), ylim=(-max(map(len, lists.values())) + 0.4, 0.6), yticks=[])
@@ -170,7 +171,8 @@ def plot_popularity(lists: Mapping[str, DataFrame], ratings: DataFrame, item: st
         width = 0.8 / len(table.columns)
         for at, (name, column) in enumerate(table.items()):
             colour = INK if name == "ratings" else (ACCENT, FILL)[at % 2]
-            axes.bar(np.arange(len(table)) + at * width, column, width, color=colour, label=str(name), align="edge")
+            left = np.arange(len(table)) + at * width
+            axes.bar(left, column, width, color=colour, alpha=0.5 if at > 2 else 1.0, label=str(name), align="edge")
         axes.set_xticks(np.arange(len(table)) + 0.4, [f"{2 ** int(power):,}" for power in table.index])
         axes.set(xlabel="training ratings of the item, from", ylabel="share of the places")
         axes.legend(frameon=False, fontsize=9, labelcolor=INK)

@@ -22,15 +22,15 @@ from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
 from dcrec_spark.jobs.inputs import input_line, open_ratings, validate_input
 from dcrec_spark.jobs.job import Context, Job, NothingNew, Outputs
 from dcrec_spark.jobs.model_audit import check_exposures, check_lists, check_volume, compare_models, hold_out
-from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
+from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, load_previous
 from dcrec_spark.jobs.tables import factor_tables, list_tables, model_folder, reject_table, require_exposure
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import Assessing
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.degeneracies import vanished
+from dcrec_spark.models.outcome.blend import MEMBERS, AnyModel, Blend, BlendModel, members_of
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.publish.current import current_record
 
 PREVIOUS = "previous"
 # Up to this rank any number of users and items is accepted.
@@ -53,7 +53,7 @@ class RetrainInputs:
     features: Features
 
 
-class Retrain(Job[RetrainConfig, RetrainInputs, DeconfoundedMFModel]):
+class Retrain(Job[RetrainConfig, RetrainInputs, AnyModel]):
     """Fit a model to all ratings, and publish what it recommends. The result is the model, still in memory."""
 
     config_type = RetrainConfig
@@ -68,7 +68,7 @@ class Retrain(Job[RetrainConfig, RetrainInputs, DeconfoundedMFModel]):
         _estimators(config, inputs, inputs.ratings, inputs.start)
         return inputs
 
-    def transform(self, context: Context[RetrainConfig], inputs: RetrainInputs) -> Outputs[DeconfoundedMFModel]:
+    def transform(self, context: Context[RetrainConfig], inputs: RetrainInputs) -> Outputs[AnyModel]:
         """Validate, fit both stages, rank."""
         config, run = context.config, context.run
         skip_if_unchanged(context)
@@ -93,7 +93,7 @@ class Retrain(Job[RetrainConfig, RetrainInputs, DeconfoundedMFModel]):
         folders = {FOLDER: model_folder(model, context.spark)}
         return Outputs(tables, model, folders, left_out, inputs.catalogue, config.recommend.top_n, parts.train)
 
-    def load(self, context: Context[RetrainConfig], outputs: Outputs[DeconfoundedMFModel]) -> str:
+    def load(self, context: Context[RetrainConfig], outputs: Outputs[AnyModel]) -> str:
         """Publish, and remove the checkpoints of the fit."""
         where = super().load(context, outputs)
         remove_checkpoints(context)
@@ -119,9 +119,9 @@ def skip_if_unchanged(context: Context[RetrainConfig]) -> None:
     given = context.config.input
     if given.unchanged != "skip":
         return
-    last = current_record(context.output, context.spark)
-    if last is None or not is_comparable(last, run.job):
+    if context.before is None or not is_comparable(context.before.record, run.job):
         return
+    last = context.before.record
     this = run.facts("running", 0, None)
     same_version = this["versions"]["dcrec-spark"] == last["versions"]["dcrec-spark"]
     if not same_version or this["config_hash"] != last["config_hash"] or _settings(this) != _settings(last):
@@ -172,36 +172,50 @@ def _require_fillable_ranks(config: RetrainConfig, ratings: DataFrame) -> None:
 def _start_of_fit(context: Context[RetrainConfig]) -> SavedModel | None:
     """Load the model that the fit starts from, if there is one. Released at the end of the run."""
     path = context.config.model.warm_start
+    if path is None:
+        return None
     if path == PREVIOUS:
-        path = previous_run(context.spark, context.output)
-        if path is None:
+        start = load_previous(context.spark, context.before, context.run.warnings)
+        if start is None:
             context.run.warnings.append(
                 f"a cold start: there is no previous run with a model under {context.output} to start from"
             )
-    if path is None:
-        return None
-    start = load_model(context.spark, path, "model.warm_start")
+            return None
+    else:
+        start = load_model(context.spark, path, "model.warm_start")
     context.resources.callback(start.model.release)
     context.run.source = start.source
     return start
 
 
-def _fit(context: Context[RetrainConfig], inputs: RetrainInputs, ratings: DataFrame) -> DeconfoundedMFModel:
+def _fit(context: Context[RetrainConfig], inputs: RetrainInputs, ratings: DataFrame) -> AnyModel:
     """Fit both stages. Raises FitError: every prediction is the same."""
     config = context.config
     outcome, exposure = _estimators(config, inputs, ratings, inputs.start)
     iterations = {"exposure": config.exposure.max_iter, "outcome": config.outcome.max_iter}
     outcome.listener = exposure.listener = context.reporter.listener(iterations)
     outcome.checkpoints = exposure.checkpoints = checkpoints_of(context)
+    estimator = _blend(config, outcome) if config.model.blend else outcome
+    estimator.listener, estimator.checkpoints = outcome.listener, outcome.checkpoints
     with context.reporter.step("fit"):
-        model = outcome.fit(ratings)
-    if vanished(model.degeneracies) and not _tells_items_apart(model):
+        model = estimator.fit(ratings)
+    if not any(map(_tells_items_apart, members_of(model).values())):
         raise FitError(f"{'; '.join(map(str, model.degeneracies))}; biases and gamma tell no items apart either")
     return model
 
 
+def _blend(config: RetrainConfig, outcome: DeconfoundedMF) -> Blend:
+    """Make a blend of models with the settings of ``outcome``, but for what makes them members."""
+    members: dict[str, DeconfoundedMF] = {
+        name: outcome.copy().setParams(**MEMBERS[name]) for name in config.model.blend
+    }
+    return Blend(members, seed=config.run.seed)
+
+
 def _tells_items_apart(model: DeconfoundedMFModel) -> bool:
-    """Whether biases, covariates or the confounder rank items where no preference factor is left."""
+    """Whether items are ranked: by preference factors, or else by biases, covariates or the confounder."""
+    if not vanished(model.degeneracies):
+        return True
     slope = F.coalesce(F.array_max(F.transform("slopes", F.abs)), F.lit(0.0))
     users, items = model.factorTables()
     spread = F.coalesce(F.max("bias") - F.min("bias"), F.lit(0.0))
@@ -218,6 +232,8 @@ def _estimators(
     shared = config.engine, config.run.seed, ratings.columns
     exposure = PoissonFactorization(**exposure_params(config.exposure, *shared))
     initial = None if start is None else start.model
+    if isinstance(initial, BlendModel):
+        raise ConfigError("setting model.warm_start: found a blend, expected a single model; null starts anew")
     params = {**outcome_params(config.outcome, *shared), **inputs.features.params()}
     outcome = DeconfoundedMF(**params, exposureModel=exposure, initialModel=initial)
     outcome.setExposureWeight(config.recommend.exposure_weight or 0.0)

@@ -25,6 +25,7 @@ from dcrec_spark.jobs.saved_model import SavedModel, Source
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
+from dcrec_spark.models.outcome.blend import AnyModel, BlendModel, members_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import parquet, schemas
 from dcrec_spark.spark.failures import message_of
@@ -105,6 +106,7 @@ class Run:
     input_table_id : tells a Delta table from an earlier one of its name. lists : what the staged lists consist of.
     compared : a metric of this model, of the last one and of a baseline, on held-out ratings. unchanged_since : the run
     that stays published because the input has not changed. features : side -> columns, rows and matched ids.
+    blend : weights of the members, and mean squared errors on the ratings that chose them.
     """
 
     run_id: str
@@ -128,13 +130,21 @@ class Run:
     input_table_id: str | None = None
     unchanged_since: str | None = None
     features: dict[str, dict[str, Any]] = field(default_factory=dict)
+    blend: dict[str, dict[str, float]] | None = None
 
     @classmethod
-    def begin(cls, job: str, config: JobConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
-        """Start the record of a run."""
+    def begin(
+        cls, job: str, config: JobConfig, spark: SparkSession, timings: Mapping[str, float], newest: str | None
+    ) -> "Run":
+        """Start the record of a run. newest : the newest run that is published."""
         started = datetime.now(UTC)
-        run_id = f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-        return cls(run_id, job, config, started, _versions(spark), timings)
+        run = cls(new_run_id(started, newest), job, config, started, _versions(spark), timings)
+        if newest is not None and newest > f"{started:%Y%m%dT%H%M%S}~":
+            run.warnings.append(
+                f"a clock ran ahead or runs behind: it is {started:%Y-%m-%d %H:%M:%S} UTC here, and run {newest} was "
+                f"published before this one began. This one is called {run.run_id}, so that names rise from run to run"
+            )
+        return run
 
     @property
     def run_date(self) -> date:
@@ -166,18 +176,21 @@ class Run:
         self.warnings += valid.warnings
         self.data_fingerprint = fingerprint(valid.ratings)
 
-    def note_fits(self, model: DeconfoundedMFModel) -> None:
+    def note_fits(self, model: AnyModel) -> None:
         """Note the results of the fits, and what is wrong with them."""
         self.counts |= {"users": model.numUsers, "items": model.numItems}
         self.intercept = model.intercept
         stages: list[tuple[str, PoissonFactorizationModel | DeconfoundedMFModel, StageFit]] = []
         if (exposure := model.exposureModel) is not None:
             stages.append(("exposure", exposure, StageFit("ELBO", exposure.elboHistory, exposure.converged)))
-        objective = family_of(model).objective.name
-        stages.append(("outcome", model, StageFit(objective, model.objectiveHistory, model.converged)))
+        for name, member in members_of(model).items():
+            fit = StageFit(family_of(member).objective.name, member.objectiveHistory, member.converged)
+            stages.append((f"outcome {name}".strip(), member, fit))
+        if isinstance(model, BlendModel):
+            self.blend = {"weights": model.weights, "validation_mse": model.validationErrors}
         for stage, fitted, fit in stages:
             self.fits[stage] = fit
-            warning = fit.warning(stage, fitted.getOrDefault("tol"))
+            warning = fit.warning(stage.partition(" ")[0], fitted.getOrDefault("tol"))
             self.warnings += filter(None, [warning, *map(str, fitted.degeneracies)])
 
     def note_check(self, check: PredictiveCheck) -> None:
@@ -260,6 +273,7 @@ class Run:
             "input_table_id": self.input_table_id,
             "unchanged_since": self.unchanged_since,
             "features": self.features,
+            "blend": self.blend,
             "audit": {
                 "verdicts": list(map(asdict, self.verdicts.all)),
                 "forced": list(self.verdicts.forced),
@@ -269,6 +283,21 @@ class Run:
             "source": None if self.source is None else asdict(self.source),
         }
         return {name: masked_all(fact) if name in _TEXTS else fact for name, fact in facts.items()}
+
+
+def new_run_id(started: datetime, newest: str | None) -> str:
+    """Name a run by its time, or by a later one where the newest run would come after it.
+
+    Examples
+    --------
+    >>> new_run_id(datetime(2026, 11, 20), "20270101T020059-5f3c1a")[:15]
+    '20270101T020060'
+    """
+    stamp = f"{started:%Y%m%dT%H%M%S}"
+    if newest is not None and newest[:15] >= stamp:
+        digits = f"{int(newest[:8] + newest[9:15]) + 1:014d}"
+        stamp = f"{digits[:8]}T{digits[8:]}"
+    return f"{stamp}-{secrets.token_hex(3)}"
 
 
 def fingerprint(ratings: DataFrame) -> str:

@@ -48,13 +48,28 @@ def series_of(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def require_supported(version: str | None = None) -> None:
+def require_supported(spark: SparkSession | None = None) -> None:
     """Refuse a version of Spark that this package does not run on. None: the installed one. Raises ConfigError."""
-    version = version or pyspark.__version__
+    version = pyspark.__version__ if spark is None else spark.version
     if series_of(version) not in SUPPORTED:
         raise ConfigError(
             f"Spark {version} is not supported: dcrec-spark runs on {', '.join(SUPPORTED[:-1])} and {SUPPORTED[-1]}; "
             "install one of them (pip install 'pyspark==4.1.*'), or submit the job to a cluster that has one"
+        )
+    if spark is not None and not is_classic(spark) and series_of(version) == "3.5":
+        raise ConfigError(f"Spark Connect is supported from 4.0 on, and this is Spark {version}: use a classic session")
+
+
+def is_classic(spark: SparkSession) -> bool:
+    """Whether the session has the driver's JVM in its own process. One of Spark Connect has not."""
+    return hasattr(spark, "_jsparkSession")
+
+
+def require_classic(spark: SparkSession, purpose: str, instead: str) -> None:
+    """Refuse a session of Spark Connect for what needs the driver's JVM. Raises ConfigError."""
+    if not is_classic(spark):
+        raise ConfigError(
+            f"{purpose} needs a classic session (spark-submit), and this is one of Spark Connect; {instead}"
         )
 
 

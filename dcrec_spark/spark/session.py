@@ -25,13 +25,15 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from dcrec_spark.spark.compat import require_supported
+from dcrec_spark.spark.compat import is_classic, require_supported
 from dcrec_spark.spark.java import ensure_java, without_incubator_warning
 
 DEFAULT_MASTER = "local[*]"
 _PARTITIONS_PER_CORE = 4
 _LOOPBACK = "127.0.0.1"
 _MIB = 2**20
+# Spark's default: a session of Spark Connect does not tell what its server is set to.
+_CONNECT_RESULTS = 1024.0 * _MIB
 _PROPERTY = re.compile(r"^\s*([^\s#!=:]+)\s*[=:\s]\s*(.*?)\s*$", re.MULTILINE)
 _OF_EVERY_JVM = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 _DRIVER_OPTIONS, _EXECUTOR_OPTIONS = "spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"
@@ -68,7 +70,7 @@ def build_session(
     """
     wanted = dict(conf or {})
     active = SparkSession.getActiveSession()
-    require_supported(active.version if active is not None else None)
+    require_supported(active)
     if active is not None:
         return _adjust(active, wanted)
     if "spark.remote" in wanted or "SPARK_REMOTE" in os.environ:
@@ -201,6 +203,8 @@ def _collector(wanted: Mapping[str, str]) -> str:
 
 def jvm_limits(spark: SparkSession) -> tuple[float, float]:
     """Return how many bytes the driver's JVM may take, and how many of results Spark collects into it at once."""
+    if not is_classic(spark):
+        return math.inf, _CONNECT_RESULTS
     jvm: Any = spark._jvm
     results = spark.sparkContext._jsc.sc().conf().getSizeAsBytes("spark.driver.maxResultSize", "1g")
     return float(jvm.java.lang.Runtime.getRuntime().maxMemory()), float(results or math.inf)
@@ -241,7 +245,7 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
 
 def scratch_places(session: SparkSession) -> dict[str, str]:
     """Name the directories that Spark writes to on its way, by the settings that say where. Several have commas."""
-    if not hasattr(session, "_jsparkSession"):  # Spark Connect keeps its paths to itself
+    if not is_classic(session):  # Spark Connect keeps its paths to itself
         return {}
     context = session.sparkContext
     scratch = os.environ.get("SPARK_LOCAL_DIRS") or context.getConf().get("spark.local.dir", tempfile.gettempdir())

@@ -31,7 +31,7 @@ N = 7
 @pytest.mark.parametrize(
     "use",
     [
-        require_supported,
+        lambda version: require_supported(Mock(version=version)),
         lambda version: lay_out(Mock(**{"sparkSession.version": version}), "user", "item", {}, Mock(), Mock()),
     ],
     ids=["session", "fit"],
@@ -45,6 +45,11 @@ def test_a_session_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: Mock(version="3.4.4"))
     with pytest.raises(ConfigError, match=r"Spark 3\.4\.4 is not supported"):
         build_session()
+
+
+def test_connect_of_3_5_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"from 4\.0 on, and this is Spark 3\.5\.9: use a classic session"):
+        require_supported(Mock(spec=["version"], version="3.5.9"))
 
 
 @pytest.mark.parametrize("n", [1, N, 5000])

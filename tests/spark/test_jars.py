@@ -35,7 +35,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
 
 
 def test_every_archive_has_coordinates_and_a_checksum_and_no_address() -> None:
-    listed = listed_jars()
+    listed = listed_jars("4.1.4")
     assert {jar.artifact.split("-")[0] for jar in listed if not jar.purpose} == {
         "iceberg", "sqlite", "delta", "postgresql"
     }  # fmt: skip
@@ -128,7 +128,7 @@ def test_an_archive_of_another_spark_and_one_that_is_missing_are_refused(
     session = Mock(version=version)
     session.sparkContext.getConf().getAll.return_value = [("spark.sql.warehouse.dir", "org.apache.iceberg.spark.x")]
     loader = session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    loader.loadClass.side_effect = Py4JJavaError("no such class", Mock())
+    loader.loadClass.side_effect = Py4JJavaError("no such class", Mock(_target_id="o1"))
     with pytest.raises(ConfigError) as refused:
         require_runtimes(session, conf)
     assert words in str(refused.value)

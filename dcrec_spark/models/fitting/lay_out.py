@@ -13,7 +13,7 @@ from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
 from dcrec_spark.models.fitting.process_layout import CollectedPairs, lay_out_in_process
-from dcrec_spark.spark.compat import require_supported
+from dcrec_spark.spark.compat import require_classic, require_supported
 from dcrec_spark.spark.lineage import is_local
 from dcrec_spark.spark.planning import few_partitions, rows_at_most
 from dcrec_spark.spark.preflight import require_workers
@@ -51,7 +51,7 @@ def lay_out(
     ConfigError: this version of Spark is not supported, the session's Python workers cannot run this package, or
     exchange=local or broadcast, and the driver has no room.
     """
-    require_supported(df.sparkSession.version)
+    require_supported(df.sparkSession)
     # Without a cluster, a fit in this process needs no Python workers, which are slow to start.
     if not is_local(df.sparkSession):
         require_workers(df.sparkSession)
@@ -72,6 +72,11 @@ def lay_out(
             collected = _collected(pairs, given, settings, driver)
             if collected is not None:
                 return lay_out_in_process(collected, columns, settings.precision, distinct, new_only)
+        require_classic(
+            df.sparkSession,
+            f"a fit over the cluster's blocks (exchange={settings.exchange})",
+            "exchange='local' fits in this process, and a model that was saved elsewhere can be loaded here",
+        )
         require_workers(df.sparkSession)
         checked = require_usable(pairs, list(values), columns)
         return lay_out_on_cluster(pairs, list(values), checked, settings, resources, given, distinct)

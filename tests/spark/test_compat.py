@@ -70,7 +70,7 @@ def test_each_number_is_in_its_partition(numbered: DataFrame) -> None:
 
 
 def test_groups_of_placed_rows_are_where_they_were_placed(spark: SparkSession, numbered: DataFrame) -> None:
-    """Two shuffles, one of each side; a number without rows of one side has an empty table of it."""
+    """Two shuffles, one of each side. A number without rows of one side has an empty table of it."""
     few = place(spark.range(3).select(F.col("id").cast("int").alias("few")), N, "few")
 
     def count(left: pa.Table, right: pa.Table) -> pa.Table:

@@ -2,6 +2,7 @@
 
 import hashlib
 import subprocess
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import Mock
@@ -12,7 +13,9 @@ from py4j.protocol import Py4JJavaError
 
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark import jars
-from dcrec_spark.spark.jars import Jar, fetch_jars, listed_jars, require_runtimes
+from dcrec_spark.spark.compat import SUPPORTED
+from dcrec_spark.spark.jars import Jar, fetch_jars, listed_jars, require_runtimes, series_with_runtime
+from tests.spark.standalone import ROOT
 
 CONTENT = b"an archive"
 WANTED = Jar("org.example", "thing", "1.0", hashlib.sha256(CONTENT).hexdigest())
@@ -92,6 +95,13 @@ def test_archives_are_those_of_the_spark_that_runs(version: str, iceberg: str, d
     listed = [jar for jar in listed_jars(version) if not jar.purpose]
     assert {jar.file_name for jar in listed if "-spark" in jar.artifact} == built_for
     assert sum(jar.artifact == "delta-storage" for jar in listed) == 1
+
+
+def test_the_extra_of_warehouses_takes_a_spark_that_both_formats_have_a_runtime_for() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    newest = max(set(series_with_runtime("iceberg")) & set(series_with_runtime("delta")))
+    following = SUPPORTED[SUPPORTED.index(newest) + 1]
+    assert f"pyspark<{following}" in extras["warehouse"]
 
 
 SPARK_CATALOG = {"spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog"}

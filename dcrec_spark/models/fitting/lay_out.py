@@ -1,5 +1,6 @@
 """From ratings with ids to the layout of a fit: in this process if they are few, else on the cluster."""
 
+import logging
 from collections.abc import Mapping
 from functools import reduce
 
@@ -13,11 +14,13 @@ from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
 from dcrec_spark.models.fitting.process_layout import CollectedPairs, lay_out_in_process
-from dcrec_spark.spark.compat import require_classic, require_supported
+from dcrec_spark.spark.compat import is_classic, require_supported
 from dcrec_spark.spark.lineage import is_local
 from dcrec_spark.spark.planning import few_partitions, rows_at_most
 from dcrec_spark.spark.preflight import require_workers
 from dcrec_spark.spark.session import jvm_limits, machine_memory
+
+log = logging.getLogger(__name__)
 
 # Of an id that is a string, as a UUID is.
 STRING_BYTES = 40
@@ -72,12 +75,9 @@ def lay_out(
             collected = _collected(pairs, given, settings, driver)
             if collected is not None:
                 return lay_out_in_process(collected, columns, settings.precision, distinct, new_only)
-        require_classic(
-            df.sparkSession,
-            f"a fit over the cluster's blocks (exchange={settings.exchange})",
-            "exchange='local' fits in this process, and a model that was saved elsewhere can be loaded here",
-        )
         require_workers(df.sparkSession)
+        if not is_classic(df.sparkSession):
+            log.warning("Spark Connect recomputes nothing: a lost executor ends this fit, which runs over its blocks")
         checked = require_usable(pairs, list(values), columns)
         return lay_out_on_cluster(pairs, list(values), checked, settings, resources, given, distinct)
 

@@ -21,7 +21,7 @@ from dcrec_spark.evaluation.result import Estimate, Metrics
 from dcrec_spark.evaluation.splits import split_pairs
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.run_record import Run, Verdict
-from dcrec_spark.jobs.saved_model import load_model, previous_run
+from dcrec_spark.jobs.saved_model import load_previous
 from dcrec_spark.kernels.bootstrap import percentile_interval
 from dcrec_spark.local.data import gather
 from dcrec_spark.local.fits import fit_exposure, fit_outcome
@@ -30,7 +30,6 @@ from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.outcome.blend import AnyModel
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.vectors import ScoringVectors
-from dcrec_spark.publish.current import current_record
 
 COLUMNS = Columns("user_id", "item_id", "rating")
 # A constant, so that the same pairs are held out whatever run.seed is.
@@ -55,8 +54,8 @@ class FitParts(NamedTuple):
 def check_volume(context: Context[RetrainConfig]) -> None:
     """Refuse ratings that are far fewer than those of the run before. Raises DataError: they are."""
     limits, run = context.config.audit, context.run
-    before = (current_record(context.output, context.spark) or {}).get("counts", {})
-    if limits.max_volume_fall is None or not before or not before.get("ratings"):
+    before = context.before.record["counts"] if context.before is not None else {}
+    if limits.max_volume_fall is None or not before.get("ratings"):
         return
     old, new = int(before["ratings"]), run.counts["ratings"]
     fall = max(0.0, 1.0 - new / old)
@@ -210,10 +209,10 @@ def _note_compared(
 
 
 def _last_model(context: Context[RetrainConfig], model: AnyModel) -> AnyModel | None:
-    directory = previous_run(context.spark, context.output)
-    if directory is None:
+    saved = load_previous(context.spark, context.before, context.run.warnings)
+    if saved is None:
         return None
-    last = load_model(context.spark, directory, "output.path").model
+    last = saved.model
     context.resources.callback(last.release)
     if [t.schema["id"].dataType for t in last.tables()] != [t.schema["id"].dataType for t in model.tables()]:
         context.run.warnings.append("the last published model has ids of another type: it was not compared with")

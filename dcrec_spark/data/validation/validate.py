@@ -58,8 +58,8 @@ def validate(
     where times don't. now : Seconds since 1970. Later timestamps are in the future. None: this machine's clock.
     to_fit : whether a model is fitted: this takes two users, two items, and ratings from 0 on, not all 0.
     Raises DataError: no rows, no good rows, a larger share of bad rows than ``max_reject_share``, several rows of one
-    pair under ``duplicates=error``, one user only, one item only, a rating below 0, no rating above 0, or a file that
-    cannot be read to its end. Raises ConfigError: ``duplicates=last`` without timestamps.
+    pair under ``duplicates=error``. Also one user only, one item only, a rating below 0, no rating above 0, or a file
+    that cannot be read to its end. Raises ConfigError: ``duplicates=last`` without timestamps.
     Two Spark jobs: one that finds or merges duplicates and caches the checked rows, and one that counts them.
     Rows left out by the number of their user's or item's ratings are rejects, but not bad: they don't count against
     ``max_reject_share``.

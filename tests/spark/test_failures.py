@@ -3,7 +3,7 @@
 import errno
 
 import pytest
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -62,6 +62,14 @@ def test_a_full_disk_is_recognised_on_both_sides_of_the_bridge(error: Exception 
 )
 def test_the_reason_of_a_failure_is_one_line(text: str, line: str) -> None:
     assert reason(PySparkException(text)) == line
+
+
+def test_a_dead_jvm_is_called_so_whatever_its_bridge_says() -> None:
+    """The system ends it where memory runs out, and Py4J then meets a closed port."""
+    refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+    refused.__context__ = Py4JNetworkError("Error while sending")
+    assert message_of(refused).startswith("Spark's JVM has died")
+    assert message_of(ConnectionRefusedError(errno.ECONNREFUSED, "another port")).endswith("another port")
 
 
 def test_what_an_error_says_has_no_stack_trace_and_is_whole_where_there_was_none(spark: SparkSession) -> None:

@@ -315,7 +315,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         --------
         >>> reasons = model.explainRecommendations(1, ratings, users=ratings.where("user = 0"))
         >>> reasons.select("user_id", "item_id", reasons_text()).columns
-        ['user_id', 'item_id', 'reasons']
+        ['user_id', 'item_id', 'reasons_text']
         """
         ranked = self._best("user", n_items, ratings, users)
         names = {"user_id": self.getOrDefault("userCol"), "item_id": self.getOrDefault("itemCol")}

@@ -19,6 +19,8 @@ from dcrec_spark.jobs.cli import dcrec
 from dcrec_spark.publish import schemas
 
 MARK = re.compile(r"<!-- made: ([a-z-]+) -->")
+# Of docstrings, :meth:`release` for one: the name alone is shown.
+ROLE = re.compile(r":(?:attr|class|func|meth|mod):(<code>)~?(?:[\w.]+\.)?(\w+</code>)")
 _IDS = "string or long, as the ids came in"
 _STRING = StringType()
 # Name of the table, its schema, what it holds.
@@ -47,6 +49,11 @@ _ID_COLUMNS = {"user_id", "item_id", "similar_item_id", "id"}
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Put the tables in their places."""
     return MARK.sub(lambda mark: MADE[mark[1]]() if mark[1] in MADE else mark[0], markdown)
+
+
+def on_page_content(content: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Show names without their roles."""
+    return ROLE.sub(r"\1\2", content)
 
 
 def tables() -> str:

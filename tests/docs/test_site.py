@@ -72,6 +72,12 @@ def test_formulas_need_no_script(site: Path) -> None:
 
 
 @pytest.mark.documentation
+def test_names_are_shown_without_their_roles(site: Path) -> None:
+    shown = {path.name for path in site.rglob("*.html") if re.search(r":(meth|class|func|mod):", path.read_text())}
+    assert shown == set()
+
+
+@pytest.mark.documentation
 def test_notebooks_are_pages_with_their_outputs(site: Path) -> None:
     for book in (ROOT / "examples" / "notebooks").glob("*.ipynb"):
         assert re.search('</table>|class="output"', page(site, f"notebooks/{book.stem}.html")), book
@@ -137,5 +143,6 @@ def test_the_citation_names_this_version() -> None:
 
 def test_every_public_name_is_in_the_reference() -> None:
     pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "reference").glob("*.md"))
+    assert dir(dcrec_spark) == sorted(dcrec_spark.__all__)
     names = set(dcrec_spark.__all__) - {"__version__"}
     assert {name for name in names if f"::: dcrec_spark.{name}\n" not in pages} == set()

@@ -77,6 +77,8 @@ def build_session(
     with without_incubator_warning():
         _start_jvm(settings)
         session = _builder(settings).getOrCreate()
+    if _is_submitted():
+        _quieten()
     atexit.register(_stop, session)
     return session
 
@@ -188,6 +190,33 @@ def _logging() -> str:
     """Choose the file that says what Spark logs, by name: a folder on the class path would exclude class archives."""
     configured = "SPARK_HOME" in os.environ or "SPARK_CONF_DIR" in os.environ
     return "" if configured else f"-Dlog4j2.configurationFile={(conf_directory() / 'log4j2.properties').as_uri()}"
+
+
+def _quieten() -> None:
+    """Have the JVM of spark-submit log what one that is started here would, unless somebody has configured its log.
+
+    By default it logs every task. It configures its log once more when a context is made, so this comes afterwards.
+    """
+    jvm: Any = SparkContext._jvm
+    homes = [os.environ.get("SPARK_CONF_DIR"), os.path.join(os.environ.get("SPARK_HOME", ""), "conf")]
+    named = [jvm.System.getProperty(name) for name in ("log4j2.configurationFile", "log4j.configurationFile")]
+    if any(named) or any(home and Path(home, "log4j2.properties").is_file() for home in homes):
+        return
+    configurator = jvm.org.apache.logging.log4j.core.config.Configurator
+    file = conf_directory() / "log4j2.properties"
+    if file.is_file():
+        jvm.System.setProperty("dcrec.log", os.environ.get("DCREC_LOG", "plain"))
+        configurator.reconfigure(jvm.java.net.URI(file.as_uri()))
+    else:  # in a zip file
+        configurator.setRootLevel(jvm.org.apache.logging.log4j.Level.WARN)
+
+
+def name_run(spark: SparkSession, **names: str) -> None:
+    """Name a run in the lines that the JVM logs from now on."""
+    if hasattr(spark, "_jsparkSession"):
+        jvm: Any = spark._jvm
+        for name, value in names.items():
+            jvm.System.setProperty(f"dcrec.{name}", value)
 
 
 def _collector(wanted: Mapping[str, str]) -> str:

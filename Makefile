@@ -35,7 +35,7 @@ test: $(READY)  ## Run the tests, in TESTERS=2 processes; ARGS="-k session" sele
 	@$(TEST) $(ARGS)
 
 # Each marker by itself: sessions of clusters and warehouses are not those of other tests.
-test-all: $(VENV)/.warehouse-test build/schedulers/.ready jars  ## Run all tests (hours), and write date and counts to docs/reference/promises.md
+test-all: $(VENV)/.bench $(VENV)/.warehouse-test build/schedulers/.ready jars  ## Run all tests (hours), and write date and counts to docs/reference/promises.md
 	@rm -f build/promises.json; failed=0; \
 	for marker in '' job 'long and not (cluster or process)' 'process or documentation or scheduler' cluster warehouse; do \
 		DCREC_SCHEDULERS=$(abspath build/schedulers) $(TEST) --promises=build/promises.json $${marker:+-m} $${marker:+"$$marker"} $(ARGS) \

@@ -25,7 +25,7 @@ from dcrec_spark.jobs.job import Finished
 from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.jobs.runner import run_job, start_session
 from dcrec_spark.models.explain.text import with_titles
-from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.outcome.blend import AnyModel
 from dcrec_spark.publish.current import read_current
 from dcrec_spark.spark.session import conf_directory
 from examples.closeness import KINDS, LIST_LENGTH, SEEDS, SHARED, Closeness, compare, draw_data
@@ -210,7 +210,7 @@ def _config(settings: Mapping[str, str]) -> RetrainConfig:
     )
 
 
-def _run(name: str, settings: Mapping[str, str], reporter: Reporter) -> Finished[DeconfoundedMFModel]:
+def _run(name: str, settings: Mapping[str, str], reporter: Reporter) -> Finished[AnyModel]:
     result = run_job(Retrain(), _config({**settings, **MODELS[name], "output.path": str(OUTPUT / name)}), reporter)
     if result is None:
         raise AssertionError("only a dry run has no result")
@@ -218,7 +218,7 @@ def _run(name: str, settings: Mapping[str, str], reporter: Reporter) -> Finished
 
 
 def _recommendations(
-    spark: SparkSession, run: Finished[DeconfoundedMFModel], titles: DataFrame | None, simulated: FairSimulation | None
+    spark: SparkSession, run: Finished[AnyModel], titles: DataFrame | None, simulated: FairSimulation | None
 ) -> Table:
     """Show the best items of a few users, with the two parts of each score."""
     name = "deconfounded" if run.result.exposureModel is not None else "classical"
@@ -244,7 +244,7 @@ def _recommendations(
     return table
 
 
-def _caption(run: Finished[DeconfoundedMFModel]) -> str:
+def _caption(run: Finished[AnyModel]) -> str:
     intercept = run.result.intercept
     return f"score = preference + confounder {'-' if intercept < 0 else '+'} {abs(intercept):.2f}"
 

@@ -27,7 +27,7 @@ from dcrec_spark.config.sections import (
 from dcrec_spark.config.space import Choices, Range, read_space
 from dcrec_spark.config.stages import ExposureConfig, OutcomeConfig
 from dcrec_spark.config.types import METRICS, Metric, Part, Place, Positive, Section, setting
-from dcrec_spark.settings.tables import OF_RATED_PAIRS
+from dcrec_spark.settings.tables import LEAST_SQUARES, OF_RATED_PAIRS
 
 
 class RetrainConfig(FittingConfig, PlacesConfig):
@@ -48,6 +48,26 @@ class RetrainConfig(FittingConfig, PlacesConfig):
             raise ValueError(
                 f"input.unchanged run where recommend.{others[0]} is set: lists change with it, whatever the ratings do"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _blend_has_its_members(self) -> Self:
+        if not self.model.blend:
+            return self
+        if self.outcome.adjustment != "deconfounded" or self.outcome.outcome not in LEAST_SQUARES:
+            raise ValueError(
+                f"outcome.adjustment=deconfounded and outcome.outcome={' or '.join(LEAST_SQUARES)} where model.blend "
+                f"is set; found {self.outcome.adjustment} and {self.outcome.outcome}"
+            )
+        refused = {
+            "model.warm_start null": self.model.warm_start is not None,
+            "recommend.exposure_weight 0": bool(self.recommend.exposure_weight),
+            "recommend.extra without intervals": "intervals" in self.recommend.extra,
+            "recommend.extra without vectors": "vectors" in self.recommend.extra,
+        }
+        for expected, found in refused.items():
+            if found:
+                raise ValueError(f"{expected} where model.blend is set: a blend has none")
         return self
 
     @model_validator(mode="after")

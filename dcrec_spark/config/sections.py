@@ -25,6 +25,7 @@ from dcrec_spark.config.types import (
 )
 from dcrec_spark.settings.tables import LEAST_SQUARES
 
+BlendMember = Literal["none", "reconstruction", "logarithm", "factors", "factors_no_intercept"]
 Extra = Literal["intervals", "overlap", "fallback", "similar_items", "vectors", "changes"]
 
 
@@ -282,6 +283,12 @@ class WarmStartConfig(Section):
     warm_start: Place | None = setting(
         "Saved model to start from, or previous; null: cold start. previous is the model of the current run under "
         "output.path, if there is one."
+    )
+    blend: tuple[BlendMember, ...] = setting(
+        "Members of a blend, the weighted mean of several models whose weights a fifth of the ratings chooses; []: one "
+        "model. Each member is fitted twice. It needs outcome.adjustment=deconfounded, and outcome=weighted or "
+        "probabilistic.",
+        (),
     )
     checkpoint_seconds: Natural = setting(
         "Seconds between checkpoints of a fit under output.path; 0: none. An interrupted run that is started again "

@@ -37,6 +37,7 @@ from pyspark.sql.types import (
 
 from dcrec_spark.config.sections import ColumnNames
 from dcrec_spark.errors import DataError
+from dcrec_spark.spark.compat import is_utf8, try_cast
 
 IdType = Literal["auto", "string", "long"]
 WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
@@ -134,7 +135,7 @@ def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
         else:
             # Bytes that are no text all look alike, and different ids would become one.
             plain = text.cast("string")
-            no_text = ~F.is_valid_utf8(plain) | F.contains(plain, F.lit("\ufffd"))
+            no_text = ~is_utf8(plain) | F.contains(plain, F.lit("\ufffd"))
             problems.append(Rule(f"undecodable_{side}", no_text))
     values = [F.col(name) for name in (*NUMBERS, "timestamp") if name in types]
     return picked.select(*ids, *values, F.col("raw"), names_of_broken(problems).alias("read_problems"))
@@ -142,7 +143,7 @@ def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
 
 def _id(side: str, stored: DataType, id_type: IdType) -> Column:
     if id_type == "long" or (id_type == "auto" and isinstance(stored, WHOLE_NUMBERS)):
-        return F.col(side).try_cast("long")
+        return try_cast(F.col(side), "long")
     # The cast drops collations, under which different ids could be equal.
     return F.col(side).cast("string")
 

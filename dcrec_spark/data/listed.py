@@ -13,6 +13,7 @@ from dcrec_spark.data.quoting import quoted
 from dcrec_spark.data.read import QUOTING, csv_options, read_table, suffix
 from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import DataError
+from dcrec_spark.spark.compat import try_cast
 
 TITLES = "evaluation.titles_path"
 _FILES = {"u.item": r"\|", "movies.dat": "::"}
@@ -83,7 +84,7 @@ def read_features(
         cell = quoted(name)
         is_empty = F.trim(cell) == "" if isinstance(stored, StringType) else F.lit(False)
         is_text = ~cell.rlike(NUMBER_TEXT) if isinstance(stored, StringType) else F.lit(False)
-        value = cell.try_cast("double")
+        value = try_cast(cell, "double")
         cells[name] = F.when(~is_text, value).alias(name)
         is_broken = ~is_empty & (is_text | F.abs(value).isin(float("inf")))
         broken.append(F.first(F.when(is_broken, cell.cast("string")), ignorenulls=True))
@@ -116,7 +117,7 @@ def _id(source: DataFrame, setting: str, place: str, side: str, name: str, of_te
             f"{setting} {place!r}: column {name!r} is {stored.simpleString()}; expected strings or whole numbers"
         )
     if of_text is not None and not isinstance(of_text, StringType):
-        return quoted(name).try_cast(of_text).alias(f"{side}_id")
+        return try_cast(quoted(name), of_text.simpleString()).alias(f"{side}_id")
     kind = StringType() if isinstance(stored, StringType) else LongType()
     return quoted(name).cast(kind).alias(f"{side}_id")
 
@@ -154,7 +155,7 @@ def read_titles_file(spark: SparkSession, path: str, id_type: DataType) -> DataF
     """
     with opening(f"{TITLES} {path!r}", TITLES):
         item, title, source = _open_titles(spark, path)
-    ids = item.cast("string").try_cast(id_type.simpleString()).alias("item_id")
+    ids = try_cast(item.cast("string"), id_type.simpleString()).alias("item_id")
     named = source.select(ids, title.cast("string").alias("title"))
     # Where an item has several titles, every run takes the same one.
     return named.where("item_id is not null").groupBy("item_id").agg(F.min("title").alias("title"))

@@ -11,7 +11,7 @@ from dcrec_spark.config.sections import InputConfig, RankingConfig
 from dcrec_spark.data.listed import read_listed
 from dcrec_spark.errors import DataError
 from dcrec_spark.jobs.run_record import Run
-from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.outcome.blend import AnyModel
 
 SETTING, EXCLUDE = "recommend.catalogue", "recommend.exclude"
 CATEGORY = "category"
@@ -34,7 +34,7 @@ class Catalogue:
         frames = [frame.select("user_id", "item_id") for frame in (seen, self.excluded) if frame is not None]
         return frames[0].unionByName(frames[-1]) if len(frames) > 1 else (frames[0] if frames else None)
 
-    def items_of(self, model: DeconfoundedMFModel) -> DataFrame | None:
+    def items_of(self, model: AnyModel) -> DataFrame | None:
         """Return the items under the model's name of the column."""
         return None if self.items is None else self.items.withColumnRenamed("item_id", model.getOrDefault("itemCol"))
 
@@ -64,10 +64,10 @@ def open_catalogue(
     return Catalogue(items, excluded, recommend.max_per_category)
 
 
-def note_catalogue(run: Run, catalogue: Catalogue, model: DeconfoundedMFModel) -> None:
+def note_catalogue(run: Run, catalogue: Catalogue, model: AnyModel) -> None:
     """Count items and excluded pairs in the record. Raises DataError: the model knows none of the items."""
     if catalogue.items is not None:
-        known = model.itemFactors.select(F.col("id").alias("item_id"))
+        known = model.tables()[1].select(F.col("id").alias("item_id"))
         listed, unknown = catalogue.items.count(), catalogue.items.join(known, "item_id", "left_anti").count()
         run.counts |= {"items_in_catalogue": listed - unknown, "items_in_catalogue_unknown": unknown}
         if listed == unknown:

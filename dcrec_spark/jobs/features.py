@@ -15,7 +15,7 @@ from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.jobs.catalogue import require_id_types
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.run_record import Run, fingerprint
-from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.outcome.blend import AnyModel, members_of
 
 _SIDES = ("user", "item")
 
@@ -61,7 +61,7 @@ class Features:
                 :24
             ]
 
-    def of_model(self, model: DeconfoundedMFModel, warnings: list[str], sides: tuple[str, ...] = _SIDES) -> "Features":
+    def of_model(self, model: AnyModel, warnings: list[str], sides: tuple[str, ...] = _SIDES) -> "Features":
         """Return the columns that a model has learned from, under its name of the ids.
 
         warnings : gets a sentence for a table that is missing.
@@ -70,7 +70,7 @@ class Features:
         chosen = {}
         for side in sides:
             table, setting = self._tables()[side], f"input.{side}_features"
-            names = model.facts.covariates.features(side == "user").names
+            names = next(iter(members_of(model).values())).facts.covariates.features(side == "user").names
             if table is None:
                 if names:
                     warnings.append(

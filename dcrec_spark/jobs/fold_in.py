@@ -25,7 +25,7 @@ from dcrec_spark.jobs.job import Context, Outputs
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.tables import factor_tables, list_tables, reject_table
-from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.outcome.blend import AnyModel
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class FoldIn(ServingJob[FoldInConfig, FoldInInputs]):
         return Outputs(tables, None, {}, left_out, inputs.catalogue, recommend.top_n)
 
 
-def _note_unknown_items(run: Run, model: DeconfoundedMFModel, ratings: DataFrame) -> None:
-    items = model.itemFactors.select(F.col("id").alias("item_id"))
+def _note_unknown_items(run: Run, model: AnyModel, ratings: DataFrame) -> None:
+    items = model.tables()[1].select(F.col("id").alias("item_id"))
     unknown = ratings.join(items, "item_id", "left_anti").count()
     if unknown:
         run.counts["ratings_of_unknown_items"] = unknown

@@ -13,7 +13,7 @@ from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.jobs.job import Context, Job
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
 from dcrec_spark.models.fitting.checks import require_same_ids
-from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
 from dcrec_spark.storage.files import open_files
 
 T = TypeVar("T")
@@ -136,7 +136,7 @@ def load_served_model(context: Context[ServingT]) -> SavedModel:
     return saved
 
 
-def require_ids_of(model: DeconfoundedMFModel, given: DataFrame, where: str, sides: tuple[str, ...]) -> None:
+def require_ids_of(model: AnyModel, given: DataFrame, where: str, sides: tuple[str, ...]) -> None:
     """Refuse ids of another type than the model's. where : their source, for the message. Raises ConfigError."""
     for side, table in zip(sides, model.tables(), strict=False):
         try:
@@ -145,11 +145,12 @@ def require_ids_of(model: DeconfoundedMFModel, given: DataFrame, where: str, sid
             raise ConfigError(f"{where}: {error}; input.id_type does so for the input") from error
 
 
-def as_trained(model: DeconfoundedMFModel, ratings: DataFrame) -> DataFrame:
+def as_trained(model: AnyModel, ratings: DataFrame) -> DataFrame:
     """Rename columns to the names of the model's fit. Raises ConfigError: the input lacks one that the model needs."""
     rating = model.getOrDefault("ratingCol")
     count = model.exposureModel.getOrDefault("countCol") if model.exposureModel is not None else None
-    propensity = model.facts.propensity.settings.column if model.facts.propensity is not None else None
+    weighting = None if isinstance(model, BlendModel) else model.facts.propensity
+    propensity = None if weighting is None else weighting.settings.column
     more = {role: name for role, name in (("count", count), ("propensity", propensity)) if name not in (None, rating)}
     missing = [role for role in more if role not in ratings.columns]
     if missing:
@@ -160,7 +161,7 @@ def as_trained(model: DeconfoundedMFModel, ratings: DataFrame) -> DataFrame:
     return ratings.select(*id_columns(model), *columns)
 
 
-def id_columns(model: DeconfoundedMFModel) -> list[Column]:
+def id_columns(model: AnyModel) -> list[Column]:
     """Return user_id and item_id under the model's names."""
     get = model.getOrDefault
     return [F.col("user_id").alias(get("userCol")), F.col("item_id").alias(get("itemCol"))]

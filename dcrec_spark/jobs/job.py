@@ -236,6 +236,11 @@ def run_summary(run: Run, directory: str) -> RenderableType:
     for stage, (objective, values, _) in run.fits.items():
         took = f" in {run.timings[stage]:.1f} s" if stage in run.timings else ""
         facts.add_row(stage, f"{len(values)} iterations{took}, {objective} {values[0]:,.6g} -> {values[-1]:,.6g}")
+    if run.blend is not None:
+        weights, errors = run.blend["weights"], run.blend["validation_mse"]
+        shares = ", ".join(f"{name} {weight:.2f}" for name, weight in weights.items())
+        best = min((errors[name], name) for name in weights)
+        facts.add_row("blend", f"{shares}. Held-out MSE {errors['blend']:.4g}, of {best[1]} alone {best[0]:.4g}")
     if (check := run.exposure_check) is not None:
         result = "passed" if check["passed"] else "FAILED"
         facts.add_row(

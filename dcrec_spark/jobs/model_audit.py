@@ -27,8 +27,8 @@ from dcrec_spark.local.data import gather
 from dcrec_spark.local.fits import fit_exposure, fit_outcome
 from dcrec_spark.local.lists import judge, rank_popular, rank_unseen
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
+from dcrec_spark.models.outcome.blend import AnyModel
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
-from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.vectors import ScoringVectors
 
 COLUMNS = Columns("user_id", "item_id", "rating")
@@ -112,7 +112,7 @@ def check_exposures(context: Context[RetrainConfig], ratings: DataFrame, exposur
     context.run.warnings.append(f"{check.summary}; {remedy}")
 
 
-def compare_models(context: Context[RetrainConfig], model: DeconfoundedMFModel, parts: FitParts) -> None:
+def compare_models(context: Context[RetrainConfig], model: AnyModel, parts: FitParts) -> None:
     """Compare with the last model and popularity on held-out ratings. Raises AuditError: too bad, and not forced."""
     if parts.held_out is None:
         return
@@ -144,6 +144,7 @@ def check_lists(
     run, ratings = context.run, parts.train
     beyond = [f"a column {name}" for name in ("count", "propensity") if name in ratings.columns]
     beyond += ["features"] * (outcome.getUserFeatures() is not None or outcome.getItemFeatures() is not None)
+    beyond += ["a blend"] * bool(context.config.model.blend)
     beyond += [f"more than {_MOST_CHECKED:,} ratings"] * (run.counts["ratings"] > _MOST_CHECKED)
     if beyond:
         _note_compared(run, {}, f"{beyond[0]}: audit.held_out_share compares them")
@@ -207,7 +208,7 @@ def _note_compared(
     run.compared = {"metric": measure and str(measure), "models": models, "skipped": skipped}
 
 
-def _last_model(context: Context[RetrainConfig], model: DeconfoundedMFModel) -> DeconfoundedMFModel | None:
+def _last_model(context: Context[RetrainConfig], model: AnyModel) -> AnyModel | None:
     saved = load_previous(context.spark, context.before, context.run.warnings)
     if saved is None:
         return None

@@ -26,7 +26,7 @@ from dcrec_spark.jobs.job import Context, Outputs
 from dcrec_spark.jobs.run_record import fingerprint
 from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.tables import list_tables, reject_table, require_exposure
-from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.outcome.blend import AnyModel
 
 USERS = "recommend.users"
 
@@ -80,7 +80,7 @@ class Recommend(ServingJob[RecommendJobConfig, RecommendInputs]):
             ratings = open_ratings(context)
             require_ids_of(saved.model, ratings, "input", ("user", "item"))
         if config.recommend.users is not None:
-            id_type = saved.model.userFactors.schema["id"].dataType
+            id_type = saved.model.tables()[0].schema["id"].dataType
             users = read_listed(spark, USERS, config.recommend.users, config.input, {"user": id_type})
             require_ids_of(saved.model, users, USERS, ("user",))
         types = {side: t.schema["id"].dataType for side, t in zip(("user", "item"), saved.model.tables(), strict=True)}
@@ -103,12 +103,12 @@ class Recommend(ServingJob[RecommendJobConfig, RecommendInputs]):
         return Outputs(tables, None, {}, left_out, catalogue, recommend.top_n, training)
 
 
-def _known_users(context: Context[RecommendJobConfig], model: DeconfoundedMFModel, users: DataFrame) -> DataFrame:
+def _known_users(context: Context[RecommendJobConfig], model: AnyModel, users: DataFrame) -> DataFrame:
     """List the users to serve, each once, and note unknown ones. Raises DataError: the model knows none."""
     run, path = context.run, context.config.recommend.users
     users = context.cache(users.distinct())
     listed = users.count()
-    known = users.join(model.userFactors.select(F.col("id").alias("user_id")), "user_id", "left_semi").count()
+    known = users.join(model.tables()[0].select(F.col("id").alias("user_id")), "user_id", "left_semi").count()
     if known == 0:
         raise DataError(
             f"{USERS} {path!r}: the model knows none of its {listed} users; are they those of the training?"

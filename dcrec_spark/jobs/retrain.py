@@ -28,6 +28,7 @@ from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import Assessing
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.degeneracies import vanished
+from dcrec_spark.models.outcome.blend import MEMBERS, AnyModel, Blend, BlendModel, members_of
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 
@@ -52,7 +53,7 @@ class RetrainInputs:
     features: Features
 
 
-class Retrain(Job[RetrainConfig, RetrainInputs, DeconfoundedMFModel]):
+class Retrain(Job[RetrainConfig, RetrainInputs, AnyModel]):
     """Fit a model to all ratings, and publish what it recommends. The result is the model, still in memory."""
 
     config_type = RetrainConfig
@@ -67,7 +68,7 @@ class Retrain(Job[RetrainConfig, RetrainInputs, DeconfoundedMFModel]):
         _estimators(config, inputs, inputs.ratings, inputs.start)
         return inputs
 
-    def transform(self, context: Context[RetrainConfig], inputs: RetrainInputs) -> Outputs[DeconfoundedMFModel]:
+    def transform(self, context: Context[RetrainConfig], inputs: RetrainInputs) -> Outputs[AnyModel]:
         """Validate, fit both stages, rank."""
         config, run = context.config, context.run
         skip_if_unchanged(context)
@@ -92,7 +93,7 @@ class Retrain(Job[RetrainConfig, RetrainInputs, DeconfoundedMFModel]):
         folders = {FOLDER: model_folder(model, context.spark)}
         return Outputs(tables, model, folders, left_out, inputs.catalogue, config.recommend.top_n, parts.train)
 
-    def load(self, context: Context[RetrainConfig], outputs: Outputs[DeconfoundedMFModel]) -> str:
+    def load(self, context: Context[RetrainConfig], outputs: Outputs[AnyModel]) -> str:
         """Publish, and remove the checkpoints of the fit."""
         where = super().load(context, outputs)
         remove_checkpoints(context)
@@ -187,22 +188,34 @@ def _start_of_fit(context: Context[RetrainConfig]) -> SavedModel | None:
     return start
 
 
-def _fit(context: Context[RetrainConfig], inputs: RetrainInputs, ratings: DataFrame) -> DeconfoundedMFModel:
+def _fit(context: Context[RetrainConfig], inputs: RetrainInputs, ratings: DataFrame) -> AnyModel:
     """Fit both stages. Raises FitError: every prediction is the same."""
     config = context.config
     outcome, exposure = _estimators(config, inputs, ratings, inputs.start)
     iterations = {"exposure": config.exposure.max_iter, "outcome": config.outcome.max_iter}
     outcome.listener = exposure.listener = context.reporter.listener(iterations)
     outcome.checkpoints = exposure.checkpoints = checkpoints_of(context)
+    estimator = _blend(config, outcome) if config.model.blend else outcome
+    estimator.listener, estimator.checkpoints = outcome.listener, outcome.checkpoints
     with context.reporter.step("fit"):
-        model = outcome.fit(ratings)
-    if vanished(model.degeneracies) and not _tells_items_apart(model):
+        model = estimator.fit(ratings)
+    if not any(map(_tells_items_apart, members_of(model).values())):
         raise FitError(f"{'; '.join(map(str, model.degeneracies))}; biases and gamma tell no items apart either")
     return model
 
 
+def _blend(config: RetrainConfig, outcome: DeconfoundedMF) -> Blend:
+    """Make a blend of models with the settings of ``outcome``, but for what makes them members."""
+    members: dict[str, DeconfoundedMF] = {
+        name: outcome.copy().setParams(**MEMBERS[name]) for name in config.model.blend
+    }
+    return Blend(members, seed=config.run.seed)
+
+
 def _tells_items_apart(model: DeconfoundedMFModel) -> bool:
-    """Whether biases, covariates or the confounder rank items where no preference factor is left."""
+    """Whether items are ranked: by preference factors, or else by biases, covariates or the confounder."""
+    if not vanished(model.degeneracies):
+        return True
     slope = F.coalesce(F.array_max(F.transform("slopes", F.abs)), F.lit(0.0))
     users, items = model.factorTables()
     spread = F.coalesce(F.max("bias") - F.min("bias"), F.lit(0.0))
@@ -219,6 +232,8 @@ def _estimators(
     shared = config.engine, config.run.seed, ratings.columns
     exposure = PoissonFactorization(**exposure_params(config.exposure, *shared))
     initial = None if start is None else start.model
+    if isinstance(initial, BlendModel):
+        raise ConfigError("setting model.warm_start: found a blend, expected a single model; null starts anew")
     params = {**outcome_params(config.outcome, *shared), **inputs.features.params()}
     outcome = DeconfoundedMF(**params, exposureModel=exposure, initialModel=initial)
     outcome.setExposureWeight(config.recommend.exposure_weight or 0.0)

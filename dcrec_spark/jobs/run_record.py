@@ -23,6 +23,7 @@ from dcrec_spark.jobs.saved_model import SavedModel, Source
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
+from dcrec_spark.models.outcome.blend import AnyModel, BlendModel, members_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import parquet, schemas
 from dcrec_spark.spark.failures import message_of
@@ -102,6 +103,7 @@ class Run:
     input_table_id : tells a Delta table from an earlier one of its name. lists : what the staged lists consist of.
     compared : a metric of this model, of the last one and of a baseline, on held-out ratings. unchanged_since : the run
     that stays published because the input has not changed. features : side -> columns, rows and matched ids.
+    blend : weights of the members, and mean squared errors on the ratings that chose them.
     """
 
     run_id: str
@@ -125,6 +127,7 @@ class Run:
     input_table_id: str | None = None
     unchanged_since: str | None = None
     features: dict[str, dict[str, Any]] = field(default_factory=dict)
+    blend: dict[str, dict[str, float]] | None = None
 
     @classmethod
     def begin(cls, job: str, config: JobConfig, timings: Mapping[str, float]) -> "Run":
@@ -181,18 +184,21 @@ class Run:
         self.warnings += valid.warnings
         self.data_fingerprint = fingerprint(valid.ratings)
 
-    def note_fits(self, model: DeconfoundedMFModel) -> None:
+    def note_fits(self, model: AnyModel) -> None:
         """Note the results of the fits, and what is wrong with them."""
         self.counts |= {"users": model.numUsers, "items": model.numItems}
         self.intercept = model.intercept
         stages: list[tuple[str, PoissonFactorizationModel | DeconfoundedMFModel, StageFit]] = []
         if (exposure := model.exposureModel) is not None:
             stages.append(("exposure", exposure, StageFit("ELBO", exposure.elboHistory, exposure.converged)))
-        objective = family_of(model).objective.name
-        stages.append(("outcome", model, StageFit(objective, model.objectiveHistory, model.converged)))
+        for name, member in members_of(model).items():
+            fit = StageFit(family_of(member).objective.name, member.objectiveHistory, member.converged)
+            stages.append((f"outcome {name}".strip(), member, fit))
+        if isinstance(model, BlendModel):
+            self.blend = {"weights": model.weights, "validation_mse": model.validationErrors}
         for stage, fitted, fit in stages:
             self.fits[stage] = fit
-            warning = fit.warning(stage, fitted.getOrDefault("tol"))
+            warning = fit.warning(stage.partition(" ")[0], fitted.getOrDefault("tol"))
             self.warnings += filter(None, [warning, *map(str, fitted.degeneracies)])
 
     def note_check(self, check: PredictiveCheck) -> None:
@@ -266,6 +272,7 @@ class Run:
             "input_table_id": self.input_table_id,
             "unchanged_since": self.unchanged_since,
             "features": self.features,
+            "blend": self.blend,
             "audit": {
                 "verdicts": list(map(asdict, self.verdicts.all)),
                 "forced": list(self.verdicts.forced),

@@ -13,7 +13,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.persistence.directory import open_directory, read_metadata
 from dcrec_spark.publish.current import CURRENT, RUN_PREFIX, PublishedRun, current_directory, read_record
 from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_folder
 from dcrec_spark.storage.files import open_files
@@ -35,7 +37,7 @@ class Source:
 class SavedModel:
     """A model that was loaded. Its factors are cached until it is released."""
 
-    model: DeconfoundedMFModel
+    model: AnyModel
     source: Source
 
 
@@ -48,7 +50,8 @@ def load_model(spark: SparkSession, path: str, setting: str) -> SavedModel:
     where = _directory_of(spark, path, setting)
     _require_undamaged(spark, where, setting)
     try:
-        model = DeconfoundedMFModel.load(where)
+        is_blend = read_metadata(*open_directory(where, spark))["class"].endswith(f".{BlendModel.__name__}")
+        model: AnyModel = BlendModel.load(where) if is_blend else DeconfoundedMFModel.load(where)
     except DataError as error:
         raise DataError(f"setting {setting}: {error}") from error
     parent, _, name = where.rpartition("/")

@@ -16,7 +16,7 @@ from dcrec_spark.jobs.catalogue import Catalogue
 from dcrec_spark.jobs.inputs import id_columns
 from dcrec_spark.jobs.job import TABLE, ConfigT, Context, last_lists
 from dcrec_spark.jobs.run_record import Run
-from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
 from dcrec_spark.publish import schemas
 from dcrec_spark.publish.audit import changes
 from dcrec_spark.publish.protocol import Save
@@ -46,7 +46,7 @@ def require_exposure(wanted: ListsConfig, has_exposure: bool, found: str) -> Non
 
 def list_tables(
     context: Context[ConfigT],
-    model: DeconfoundedMFModel,
+    model: AnyModel,
     wanted: RankingConfig,
     catalogue: Catalogue,
     left_out: DataFrame | None,
@@ -61,12 +61,16 @@ def list_tables(
     ratings : those of the fit, under the model's names. Intervals and overlap need them.
     users : those to serve, under the model's name. None: all.
     """
-    if wanted.exposure_weight is not None:
+    if wanted.exposure_weight is not None and not (isinstance(model, BlendModel) and wanted.exposure_weight == 0):
         model = model.copy({model.exposureWeight: wanted.exposure_weight})
     run, items, most = context.run, catalogue.items_of(model), catalogue.max_per_category
     extra = wanted.extra if isinstance(wanted, ListsConfig) else ()
     seen = None if left_out is None else left_out.select(*id_columns(model))
     if "intervals" in extra and ratings is not None:
+        if isinstance(model, BlendModel):
+            raise ConfigError(
+                "setting recommend.extra: found intervals, expected a list without it for a blend of models"
+            )
         with context.reporter.step("compute intervals"):
             ranked = model.sureRecommendations(wanted.top_n, ratings, seen, users, items=items, maxPerCategory=most)
         context.resources.callback(ranked.unpersist)
@@ -96,7 +100,7 @@ def _stamp(
     return schemas.conform(rows.withColumns({**(columns or {}), **run.stamp()}), schema, name)
 
 
-def _vector_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]:
+def _vector_tables(model: AnyModel, run: Run) -> dict[str, DataFrame]:
     """Make the tables of the vectors whose inner products are the scores. Raises ConfigError: the scores are none."""
     scoring = model.scoringVectors()
     if not scoring.form.is_low_rank:
@@ -111,7 +115,7 @@ def _vector_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]
 
 
 def _overlap_tables(
-    context: Context[ConfigT], model: DeconfoundedMFModel, ratings: DataFrame, users: DataFrame | None
+    context: Context[ConfigT], model: AnyModel, ratings: DataFrame, users: DataFrame | None
 ) -> dict[str, DataFrame]:
     """Make the published tables of both sides. Items are judged by the ratings of all users."""
     with context.reporter.step("compute overlap"):
@@ -148,7 +152,7 @@ def _with_changes(context: Context[ConfigT], tables: dict[str, DataFrame]) -> di
 # ---- factors, rejects, files
 
 
-def factor_tables(model: DeconfoundedMFModel, run: Run) -> dict[str, DataFrame]:
+def factor_tables(model: AnyModel, run: Run) -> dict[str, DataFrame]:
     """Make the published tables of both sides' factors."""
     users, items = model.factorTables()
     return {
@@ -173,6 +177,6 @@ def text_file(spark: SparkSession, name: str, text: str) -> Save:
     return save
 
 
-def model_folder(model: DeconfoundedMFModel, spark: SparkSession) -> Save:
-    """Return a function that writes a folder from which ``DeconfoundedMFModel.load`` reads the model."""
+def model_folder(model: AnyModel, spark: SparkSession) -> Save:
+    """Return a function that writes a folder from which the model can be loaded."""
     return lambda uri: model.write().session(spark).save(uri)

@@ -107,7 +107,7 @@ def test_few_blocks_are_skipped_each_for_a_reason_that_is_listed() -> None:
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 BOOKS = [path.stem for path in NOTEBOOKS]
 PRIVATE = re.compile(r"/(home|root|tmp|work|Users)/|\d+\.\d+\.\d+\.\d+")
-LARGEST = 60_000
+LARGEST = 100_000
 
 
 @pytest.fixture(scope="module")

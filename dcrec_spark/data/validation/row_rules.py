@@ -11,6 +11,7 @@ from pyspark.sql.types import DataType, DateType, NumericType, StringType, Times
 from dcrec_spark.config.sections import ValidationConfig
 from dcrec_spark.data.columns import MALFORMED, NUMBER_TEXT, NUMBERS, Rule, names_of_broken
 from dcrec_spark.data.limits import LARGEST_COUNT, LARGEST_RATING, SMALLEST_PROPENSITY
+from dcrec_spark.spark.compat import try_cast
 
 # Allowed clock skew: a rating from further ahead is rejected.
 CLOCK_SKEW_SECONDS = 86_400
@@ -63,7 +64,7 @@ def _id_rules(side: str, types: dict[str, DataType]) -> list[Rule]:
 
 
 def _number(name: str, stored: DataType) -> Column:
-    value = F.col(name).try_cast("double")
+    value = try_cast(F.col(name), "double")
     return F.when(F.col(name).rlike(NUMBER_TEXT), value) if isinstance(stored, StringType) else value
 
 
@@ -109,10 +110,10 @@ def _seconds(stored: DataType) -> Column:
     """Seconds since 1970. Text holds seconds too, or a date or time, in the session's time zone."""
     column = F.col("timestamp")
     if isinstance(stored, NumericType):
-        return column.try_cast("long")
+        return try_cast(column, "long")
     if isinstance(stored, TimestampType | TimestampNTZType | DateType):
         return column.cast("timestamp").cast("long")
-    return F.coalesce(column.try_cast("long"), column.try_cast("timestamp").cast("long"))
+    return F.coalesce(try_cast(column, "long"), try_cast(column, "timestamp").cast("long"))
 
 
 def _time_rules(seconds: Column, stored: DataType, now: float) -> list[Rule]:

@@ -19,7 +19,7 @@ from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.models.explain.text import reasons_text, with_titles
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
-from dcrec_spark.models.outcome.model import DeconfoundedMFModel
+from dcrec_spark.models.outcome.blend import AnyModel, BlendModel, members_of
 from dcrec_spark.report.facts import CertaintyFacts, DataFacts, GammaFacts, PartFacts, ReportFacts, Stage, StratumFacts
 
 _BASELINES = {
@@ -97,6 +97,9 @@ def _models(comparison: Comparison) -> dict[str, str]:
 
 
 def _describe(saved: SavedModel) -> str:
+    if isinstance(saved.model, BlendModel):
+        shares = ", ".join(f"{weight:.2f} {name}" for name, weight in saved.model.weights.items() if weight > 0)
+        return f"a blend of models: {shares}"
     get, exposure = saved.model.getOrDefault, saved.model.exposureModel
     kind = {"none": "classical", "ipw": "weighted by inverse propensities"}.get(get("adjustment"), "deconfounded")
     text = f"{get('outcome')} matrix factorization, {kind}, rank {get('rank')}"
@@ -125,13 +128,15 @@ def _part(name: str, ratings: DataFrame) -> PartFacts:
     return PartFacts(name, int(users), int(items), histogram(ratings, "rating"))
 
 
-def _stages(model: DeconfoundedMFModel) -> list[Stage]:
-    stages, (objective, _) = [], family_of(model).objective
+def _stages(model: AnyModel) -> list[Stage]:
+    stages = []
     if (exposure := model.exposureModel) is not None:
         get = exposure.getOrDefault
         stages.append(Stage("exposure", "ELBO", exposure.elboHistory, get("tol"), get("maxIter")))
-    get = model.getOrDefault
-    return [*stages, Stage("outcome", objective, model.objectiveHistory, get("tol"), get("maxIter"))]
+    for name, member in members_of(model).items():
+        get, objective = member.getOrDefault, family_of(member).objective.name
+        stages.append(Stage(f"outcome {name}".strip(), objective, member.objectiveHistory, get("tol"), get("maxIter")))
+    return stages
 
 
 def _estimates(*several: Metrics) -> dict[str, dict[str, Estimate]]:
@@ -142,8 +147,8 @@ def _estimates(*several: Metrics) -> dict[str, dict[str, Estimate]]:
     return estimates
 
 
-def _gamma(model: DeconfoundedMFModel) -> GammaFacts | None:
-    if model.getOrDefault("adjustment") != "deconfounded":
+def _gamma(model: AnyModel) -> GammaFacts | None:
+    if isinstance(model, BlendModel) or model.getOrDefault("adjustment") != "deconfounded":
         return None
     users = model.userFactors
     return GammaFacts(histogram(users, "gamma"), users.where("gamma < 0").count())
@@ -182,8 +187,8 @@ def _reasons(comparison: Comparison, lists: DataFrame, titles: DataFrame | None)
         explained.unpersist()
 
 
-def _count_lists(model: DeconfoundedMFModel, ranked: DataFrame, k: int) -> Any:
+def _count_lists(model: AnyModel, ranked: DataFrame, k: int) -> Any:
     """pandas: in how many users' first k places the items of the catalogue are (low, high, n)."""
     places = ranked.where(F.col("rank") <= k).groupBy("item_id").agg(F.count("*").alias("lists"))
-    items = model.itemFactors.select(F.col("id").alias("item_id")).join(places, "item_id", "left")
+    items = model.tables()[1].select(F.col("id").alias("item_id")).join(places, "item_id", "left")
     return counts_in_powers(items.select(F.coalesce("lists", F.lit(0)).alias("lists")), "lists")

@@ -40,8 +40,8 @@ from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
 from dcrec_spark.models.exposure.estimator import estimator_like
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
+from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
-from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.vectors import ScoringVectors
 from dcrec_spark.publish.schemas import metric_table
 from dcrec_spark.report.facts import CertaintyFacts
@@ -91,7 +91,7 @@ def open_inputs(context: Context[EvaluateConfig]) -> EvaluateInputs:
         require_ids_of(model.model, test, TEST, ("user", "item"))
     titles = None
     if settings.titles_path is not None:
-        titles = read_titles_file(spark, settings.titles_path, saved.model.itemFactors.schema["id"].dataType)
+        titles = read_titles_file(spark, settings.titles_path, saved.model.tables()[1].schema["id"].dataType)
     features = open_features(context, ratings)
     features.of_model(saved.model, [])
     return EvaluateInputs(saved, other, ratings, test, titles, features)
@@ -112,7 +112,7 @@ class Comparison:
     items_missing: int  # test items left out with all of their ratings
 
     @property
-    def model(self) -> DeconfoundedMFModel:
+    def model(self) -> AnyModel:
         """The evaluated model."""
         return self.saved.model
 
@@ -132,7 +132,7 @@ def compare(
     Raises DataError: no test rating can be used, or the training ratings make no fit.
     """
     model = inputs.saved.model
-    relatives: dict[str, DeconfoundedMFModel] = {}
+    relatives: dict[str, AnyModel] = {}
     if inputs.other is not None:
         relatives = {COMPARED: inputs.other.model}
     elif model.exposureModel is not None:
@@ -155,7 +155,7 @@ def compare(
     return Comparison(inputs.saved, inputs.other, vectors, training.ratings, usable, n_test, *dropped)
 
 
-def _mark(test: DataFrame, training: DataFrame, models: list[DeconfoundedMFModel]) -> DataFrame:
+def _mark(test: DataFrame, training: DataFrame, models: list[AnyModel]) -> DataFrame:
     """user_id, item_id, rating, and whether the pair is in training and all models know its ids."""
     marked = test.select(*_PAIR, "rating").join(
         training.select(*_PAIR, F.lit(True).alias("__in_training")), _PAIR, "left"
@@ -169,9 +169,7 @@ def _mark(test: DataFrame, training: DataFrame, models: list[DeconfoundedMFModel
     return marked.withColumns({"__seen": F.col("__in_training").isNotNull(), "__known": is_known})
 
 
-def _fit_baseline(
-    model: DeconfoundedMFModel, training: DataFrame, features: Features, resources: ExitStack
-) -> DeconfoundedMFModel:
+def _fit_baseline(model: AnyModel, training: DataFrame, features: Features, resources: ExitStack) -> AnyModel:
     estimator = baseline_of(model).setParams(**features.params())
     try:
         baseline = estimator.fit(as_trained(model, training))
@@ -184,7 +182,7 @@ def _fit_baseline(
     return baseline
 
 
-def baseline_of(model: DeconfoundedMFModel) -> DeconfoundedMF:
+def baseline_of(model: AnyModel) -> DeconfoundedMF:
     """Estimator of the baseline model: the settings of the model, without a confounder."""
     fitted_with = {param.name: value for param, value in model.extractParamMap().items()}
     without = dict.fromkeys(("exposureModel", "initialModel", "validationIndicatorCol"))
@@ -286,6 +284,8 @@ def check_exposures(context: Context[EvaluateConfig], comparison: Comparison) ->
 def measure_certainty(comparison: Comparison) -> CertaintyFacts | str:
     """Summarise intervals and overlap of the longest lists, or return a sentence on why there are none."""
     model, ratings = comparison.model, as_trained(comparison.model, comparison.training)
+    if isinstance(model, BlendModel):
+        return "Not known: the intervals of a blend's members do not add up."
     try:
         lists = model.sureRecommendations(max(CUTS), ratings, seen=ratings, coverage=_COVERAGE)
     except (ConfigError, DataError) as error:

@@ -8,6 +8,7 @@ A blend is one model: its scoring vectors are those of its members, one after th
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -17,11 +18,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
+from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.solvers import least_squares_on_simplex
 from dcrec_spark.models.explain.explain import plain_reason
+from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
+from dcrec_spark.models.fitting.degeneracies import Degeneracy
+from dcrec_spark.models.fitting.stages import FitCheckpoints, KeptSweep
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.lists import RankedLists
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
@@ -36,7 +41,7 @@ MEMBERS: dict[str, dict[str, Any]] = {
     "reconstruction": {"confounder": "reconstruction", "confounderLink": "identity"},
     "logarithm": {"confounder": "reconstruction", "confounderLink": "log"},
     "factors": {"confounder": "factors", "confounderLink": "log"},
-    "factors, no intercept": {"confounder": "factors", "confounderLink": "log", "fitIntercept": False},
+    "factors_no_intercept": {"confounder": "factors", "confounderLink": "log", "fitIntercept": False},
 }
 _PARTS = 1 << 20
 # Weights are found by trying every set of members.
@@ -45,6 +50,26 @@ MOST_MEMBERS = 10
 Weighted = tuple[DataFrame, Mapping[str, float]]
 _SUMMED = ["score", "preference", "confounder", "intercept", "composition", "features"]
 _SUMMED += ["user_bias", "item_bias", "baseline", "others"]
+
+
+@dataclass(frozen=True)
+class MemberCheckpoints:
+    """Checkpoints of one member's fit among those of a blend. Implements FitCheckpoints."""
+
+    inner: FitCheckpoints
+    fit: str
+
+    def is_due(self, stage: str, is_last: bool) -> bool:
+        """Whether the sweep that a stage has just made is to be kept."""
+        return self.inner.is_due(stage, is_last)
+
+    def keep(self, stage: str, sweep: KeptSweep) -> None:
+        """Keep a sweep in place of the stage's earlier ones."""
+        self.inner.keep(f"{self.fit}_{stage}", sweep)
+
+    def kept(self, stage: str) -> KeptSweep | None:
+        """Return the sweep that an interrupted fit has left of a stage."""
+        return self.inner.kept(f"{self.fit}_{stage}")
 
 
 class BlendModel(RankedLists, Model, Persistent):
@@ -78,6 +103,16 @@ class BlendModel(RankedLists, Model, Persistent):
         return self._first.meanRating
 
     @property
+    def exposureModel(self) -> PoissonFactorizationModel | None:
+        """The stage 1 of the first member that has one."""
+        return next((model.exposureModel for model in self.members.values() if model.exposureModel is not None), None)
+
+    @property
+    def degeneracies(self) -> list[Degeneracy]:
+        """What is wrong with the members' factors."""
+        return [each for model in self.members.values() for each in model.degeneracies]
+
+    @property
     def _first(self) -> DeconfoundedMFModel:
         return next(iter(self.members.values()))
 
@@ -94,6 +129,33 @@ class BlendModel(RankedLists, Model, Persistent):
             for side in (0, 1)
         )
         return users, items
+
+    def factorTables(self) -> tuple[DataFrame, DataFrame]:
+        """Users and items, to be published, in the columns of :meth:`DeconfoundedMFModel.factorTables`.
+
+        ``features`` of both sides are the members' factors times the roots of their weights, so that inner products are
+        the weighted ones. ``bias`` is the weighted sum. Slopes and covariates are empty, and gamma is null: members
+        have their own. The exposure columns are those of the exposure model.
+        """
+        of_exposure = next((model for model in self.members.values() if model.exposureModel is not None), self._first)
+        known, sides = of_exposure.factorTables(), []
+        for side, table in enumerate(self.tables()):
+            biases = [
+                model.tables()[side].select("id", (F.coalesce("bias", F.lit(0.0)) * F.lit(weight)).alias("bias"))
+                for _, weight, model in self._weighted()
+            ]
+            bias = reduce(DataFrame.unionAll, biases).groupBy("id").agg(F.sum("bias").alias("bias"))
+            nothing = {name: F.expr("cast(array() as array<double>)") for name in ("slopes", "covariates")}
+            if "gamma" in known[side].columns:
+                nothing["gamma"] = F.lit(None).cast("double")
+            others = known[side].drop("features", "bias").withColumns(nothing)
+            joined = table.select("id", "features").join(bias, "id").join(others, "id")
+            sides.append(joined.select(*known[side].columns))
+        return sides[0], sides[1]
+
+    def overlaps(self, ratings: DataFrame, odds: float = 2.0) -> tuple[DataFrame, DataFrame]:
+        """Say what :meth:`DeconfoundedMFModel.overlaps` says, by the exposure model."""
+        return next(m for m in self.members.values() if m.exposureModel is self.exposureModel).overlaps(ratings, odds)
 
     def scoringVectors(self) -> ScoringVectors:
         """Return the vectors whose inner products are the two parts of every score."""
@@ -214,6 +276,14 @@ class BlendModel(RankedLists, Model, Persistent):
         return cls(members, dict(facts["weights"]), dict(facts["validationErrors"]))
 
 
+AnyModel = DeconfoundedMFModel | BlendModel
+
+
+def members_of(model: AnyModel) -> dict[str, DeconfoundedMFModel]:
+    """Return the members of a blend, or a single model under the empty name."""
+    return model.members if isinstance(model, BlendModel) else {"": model}
+
+
 class Blend(Estimator[BlendModel]):
     """Estimator of a blend of models, with weights that held-out ratings choose.
 
@@ -257,6 +327,8 @@ class Blend(Estimator[BlendModel]):
         super().__init__()
         made = {name: DeconfoundedMF(seed=seed, **settings) for name, settings in MEMBERS.items()}
         self.members = made if members is None else dict(members)
+        self.listener: Listener | None = None
+        self.checkpoints: FitCheckpoints | None = None
         self.validationShare, self.seed = validationShare, seed
         if not 1 <= len(self.members) <= MOST_MEMBERS:
             raise ValueError(f"members: found {len(self.members)}, expected 1 to {MOST_MEMBERS}")
@@ -266,14 +338,14 @@ class Blend(Estimator[BlendModel]):
         # By the ids alone: the same pairs are held out, whatever the partitions.
         ids = [quoted(name).cast("string") for name in (user, item)]
         is_held_out = F.pmod(F.xxhash64(F.lit(self.seed), *ids), F.lit(_PARTS)) < self.validationShare * _PARTS
-        first = self._fit_members(self.members, dataset.where(~is_held_out))
+        first = self._fit_members(self.members, dataset.where(~is_held_out), "weights")
         try:
             weights, errors = self._choose(first, dataset.where(is_held_out), rating)
         finally:
             for model in first.values():
                 model.release()
         chosen = {name: self.members[name] for name, weight in weights.items() if weight > 0}
-        members = self._fit_members(chosen, dataset)
+        members = self._fit_members(chosen, dataset, "blend")
         blend = BlendModel(members, weights, errors)
         next(iter(members.values()))._copyValues(blend)
         return blend
@@ -285,19 +357,34 @@ class Blend(Estimator[BlendModel]):
             raise ConfigError(f"members: found the columns {sorted(every)}, expected the same user, item and rating")
         return every.pop()
 
-    @staticmethod
-    def _fit_members(members: dict[str, DeconfoundedMF], dataset: DataFrame) -> dict[str, DeconfoundedMFModel]:
-        """Fit the members. Those whose stage 1 has the same settings share it, and the first of them owns it."""
+    def _fit_members(
+        self, members: dict[str, DeconfoundedMF], dataset: DataFrame, fit: str
+    ) -> dict[str, DeconfoundedMFModel]:
+        """Fit the members. Those whose stage 1 has the same settings share it, and the first of them owns it.
+
+        fit : distinguishes the checkpoints of fits to different ratings.
+        """
         stages: dict[tuple[Any, ...], PoissonFactorizationModel] = {}
         models = {}
         for name, member in members.items():
             shared = stages.get(_stage_one(member))
-            estimator = member if shared is None else member.copy({member.exposureModel: shared})
+            estimator = member.copy({} if shared is None else {member.exposureModel: shared})
+            self._observe(estimator, f"{fit}_{name}")
             models[name] = estimator.fit(dataset)
             stage_one = models[name].exposureModel
-            if stage_one is not None and member.getExposureModel() is None:
+            if stage_one is not None and not isinstance(member.getExposureModel(), PoissonFactorizationModel):
                 stages.setdefault(_stage_one(member), stage_one)
         return models
+
+    def _observe(self, member: DeconfoundedMF, fit: str) -> None:
+        """Give the listener and checkpoints of a fit to a member and its stage 1."""
+        stages: list[DeconfoundedMF | PoissonFactorization] = [member]
+        if isinstance(stage_one := member.getExposureModel(), PoissonFactorization):
+            stages.append(stage_one.copy())
+            member.setExposureModel(stages[-1])
+        for stage in stages:
+            stage.listener = self.listener or stage.listener
+            stage.checkpoints = None if self.checkpoints is None else MemberCheckpoints(self.checkpoints, fit)
 
     def _choose(
         self, models: dict[str, DeconfoundedMFModel], held_out: DataFrame, rating: str
@@ -329,8 +416,9 @@ class Blend(Estimator[BlendModel]):
 def _stage_one(member: DeconfoundedMF) -> tuple[Any, ...]:
     """Return the settings of a member's stage 1. Members that agree in them can share it."""
     names = ["userCol", "itemCol", "seed", "exposureRank", "numBlocks", "exchange", "precision"]
-    own = member.getExposureModel() or member.getInitialModel() or member.getAdjustment() != "deconfounded"
-    return (id(member),) if own else tuple(member.getOrDefault(name) for name in names)
+    if member.getInitialModel() is not None or member.getAdjustment() != "deconfounded":
+        return (id(member),)
+    return id(member.getExposureModel()), *(member.getOrDefault(name) for name in names)
 
 
 def _in_place_of(cached: Sequence[DataFrame], made: DataFrame) -> DataFrame:

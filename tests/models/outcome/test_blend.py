@@ -73,7 +73,7 @@ def blend(spark: SparkSession) -> Iterator[BlendModel]:
     )
     fitted = estimator.fit(NAMES.frame(spark))
     # Whatever validation chose of so few ratings, here all three take part.
-    members = estimator._fit_members(estimator.members, NAMES.frame(spark))
+    members = estimator._fit_members(estimator.members, NAMES.frame(spark), "blend")
     weights = {"none": 0.2, "factors": 0.3, "log": 0.5}
     model = BlendModel(members, weights, fitted.validationErrors)
     members["none"]._copyValues(model)

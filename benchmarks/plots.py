@@ -11,7 +11,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dcrec_spark.report.figures import ACCENT, FILL, INK, style
+from dcrec_spark.plots.panels import ACCENT, FILL, INK, style
 
 RESULTS = Path(__file__).parent / "results"
 PICTURE = Path(__file__).parent.parent / "docs" / "img" / "benchmarks.svg"

@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dcrec_spark.report.figures import ACCENT, FILL, INK, style
+from dcrec_spark.plots.panels import ACCENT, FILL, INK, style
 from examples.closeness import KINDS, Closeness
 from studies.fair_simulation import Confounding
 

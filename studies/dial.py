@@ -19,7 +19,7 @@ from dcrec_spark.engine.cells import Array
 from dcrec_spark.kernels.random import keys_of
 from dcrec_spark.local.fits import Ratings, fit_exposure, fit_outcome
 from dcrec_spark.local.lists import ListPlaces, judge, rank_popular, rank_unseen
-from dcrec_spark.report.figures import style
+from dcrec_spark.plots.panels import style
 
 SEEDS = range(4)
 WEIGHTS = (0.0, 0.1, 0.25, 0.5, 1.0)

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure as Picture
 from scipy.stats import t as student
 
-from dcrec_spark.report.figures import ACCENT, FILL, INK, style
+from dcrec_spark.plots.panels import ACCENT, FILL, INK, style
 from studies.rows import BLEND, CLASSICAL, CMFREC, DEFAULT, MLLIB, PLACEBO
 
 Cell = Mapping[str, Any]

@@ -83,7 +83,8 @@ def test_nothing_lies_loose_at_the_top() -> None:
         ("publish", {"errors", "spark", "storage"}),
         ("evaluation", {"errors", "settings", "kernels", "spark", "engine", "data", "models"}),
         ("local", {"errors", "kernels", "spark", "engine", "models", "evaluation"}),
-        ("report", {"errors", "evaluation", "models"}),
+        ("plots", {"errors", "data", "evaluation", "models"}),
+        ("report", {"errors", "evaluation", "models", "plots"}),
     ],
 )
 def test_a_part_uses_only_what_lies_below_it(part: str, allowed: set[str]) -> None:

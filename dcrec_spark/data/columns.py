@@ -40,6 +40,7 @@ from pyspark.sql.types import (
 
 from dcrec_spark.config.sections import ColumnNames
 from dcrec_spark.errors import DataError
+from dcrec_spark.spark.compat import is_utf8, try_cast
 
 IdType = Literal["auto", "string", "long"]
 WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
@@ -88,7 +89,7 @@ def is_blank(cell: Column, stored: DataType) -> Column:
 
 def number_in(cell: Column, stored: DataType) -> Column:
     """Read a cell as double: null where it holds no number."""
-    value = cell.try_cast("double")
+    value = try_cast(cell, "double")
     if not isinstance(stored, StringType):
         return value
     # Nested, so that the pattern never meets a long text.
@@ -170,7 +171,7 @@ def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
         if isinstance(stored, StringType) and id_type != "long":
             # Bytes that are no text all look alike, and different ids would become one.
             plain = cell.cast("string")
-            no_text = ~F.is_valid_utf8(plain) | F.contains(plain, F.lit("\ufffd"))
+            no_text = ~is_utf8(plain) | F.contains(plain, F.lit("\ufffd"))
             problems.append(Rule(f"undecodable_{side}", no_text))
         elif not isinstance(stored, WHOLE_NUMBERS):
             blank = is_blank(cell, stored)
@@ -189,7 +190,7 @@ def read_id(cell: Column, stored: DataType, id_type: IdType = "auto") -> Column:
     if id_type == "string" or (id_type == "auto" and isinstance(stored, StringType)):
         # The cast drops collations, under which different ids could be equal.
         return cell.cast("string")
-    number = cell.try_cast("long")
+    number = try_cast(cell, "long")
     if not isinstance(stored, StringType):
         return number
     return F.when(number.cast("string") == F.trim(cell), number)  # not 007, which 7 would become

@@ -13,6 +13,7 @@ from dcrec_spark.data.quoting import quoted
 from dcrec_spark.data.read import PARTITIONS_AS_TEXT, QUOTING, TYPED, csv_options, open_files, read_table, suffix
 from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import DataError, cut
+from dcrec_spark.spark.compat import try_cast
 from dcrec_spark.spark.planning import borrow
 
 TITLES = "evaluation.titles_path"
@@ -151,7 +152,7 @@ def read_titles_file(spark: SparkSession, path: str, id_type: DataType) -> DataF
     """
     with opening(f"{TITLES} {path!r}", TITLES):
         item, title, source = _open_titles(spark, path)
-    ids = item.cast("string").try_cast(id_type.simpleString()).alias("item_id")
+    ids = try_cast(item.cast("string"), id_type.simpleString()).alias("item_id")
     named = source.select(ids, title.cast("string").alias("title"))
     # Where an item has several titles, every run takes the same one.
     return named.where("item_id is not null").groupBy("item_id").agg(F.min("title").alias("title"))

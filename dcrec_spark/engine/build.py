@@ -15,6 +15,7 @@ from dcrec_spark.engine.cluster import ClusterSide, cache_blocks
 from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.engine.process import ProcessSide
 from dcrec_spark.kernels.csr import by_row, index_type, take
+from dcrec_spark.spark import compat
 
 BLOCK_SCHEMA = "block int, nonzeros long, duplicate_row long, duplicate_col long, data binary"
 # Routes are sorted by one number each: target block * _ROUTE_ROWS + row.
@@ -65,7 +66,7 @@ def build_cluster_side(name: str, nonzeros: DataFrame, ids: DataFrame, n_rows: i
         if contents:
             yield build_block(pa.Table.from_batches(contents), plan)
 
-    built = located.repartitionById(n_blocks, "block").mapInArrow(build, BLOCK_SCHEMA)
+    built = compat.place(located, n_blocks, "block").mapInArrow(build, BLOCK_SCHEMA)
     return ClusterSide(name, n_rows, n_blocks, cache_blocks(built, n_blocks))
 
 

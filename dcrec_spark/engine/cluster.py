@@ -30,6 +30,7 @@ from dcrec_spark.engine.exchange import FromDriver, add_up_sums, collected_state
 from dcrec_spark.engine.kernel_input import Kernel
 from dcrec_spark.engine.messages import Kind
 from dcrec_spark.engine.sides import State, destroy, needed_by, require_finite
+from dcrec_spark.spark.compat import apply_in_arrow, collect_arrow, frame_of_arrow, group_by_place, place
 from dcrec_spark.spark.lineage import Broadcasted, Kept, broadcast, delete_unreachable_shuffles, keep
 
 
@@ -52,10 +53,10 @@ class ClusterSide:
         with _broadcast(self.frame, FromDriver.of(source, previous)) as from_driver:
             outbox = self.plan(kernel, from_driver, source, previous)
             if self.broadcasts:
-                state = collected_state(messages.from_table(outbox.toArrow()))
+                state = collected_state(messages.from_table(collect_arrow(outbox)))
             else:
                 cached = keep(outbox)
-                to_driver = messages.from_table(_of_kind(cached.frame, Kind.SUMS, Kind.HEAVY).toArrow())
+                to_driver = messages.from_table(collect_arrow(_of_kind(cached.frame, Kind.SUMS, Kind.HEAVY)))
                 needs = needed_by(state for state in (source, previous) if state) | {from_driver}
                 state = State(add_up_sums(to_driver), outbox=cached, needs=needs)
             require_finite(self, state)
@@ -87,7 +88,7 @@ class ClusterSide:
             return _memory_cells(_frame(state))
         cells = {block: pack(self._memory(state, block)) for block in range(self.n_blocks)}
         table = pa.table({"block": pa.array(cells.keys(), pa.int32()), "data": pa.array(cells.values(), pa.binary())})
-        return self.frame.sparkSession.createDataFrame(table)
+        return frame_of_arrow(self.frame.sparkSession, table)
 
     def free_disks(self) -> None:
         """Delete the shuffle files of earlier half-steps that nothing refers to any more."""
@@ -124,20 +125,17 @@ class ClusterSide:
             sent = update_block(number, read_block(cell), arrived, kernel, from_driver.value, broadcasts)
             return messages.to_table(sent)
 
-        blocks = self.frame.select("block", "data")
+        blocks = self.frame.drop("nonzeros", "duplicate_row", "duplicate_col")
         if not inboxes:
             return blocks.mapInArrow(without_inbox, messages.SCHEMA)
         inbox = inboxes[0] if len(inboxes) == 1 else inboxes[0].unionByName(inboxes[1])
-        return (
-            blocks.groupBy("block")
-            .cogroup(inbox.repartitionById(n_blocks, "to_block").groupBy("to_block"))
-            .applyInArrow(with_inbox, messages.SCHEMA)
-        )
+        arrived = group_by_place(place(inbox, n_blocks, "to_block"), "to_block")
+        return apply_in_arrow(group_by_place(blocks, "block").cogroup(arrived), with_inbox, messages.SCHEMA)
 
 
 def cache_blocks(built: DataFrame, n_blocks: int) -> DataFrame:
     """Put one block into each partition, in a way that Spark knows of, so that later only messages have to move."""
-    return built.repartitionById(n_blocks, "block").persist(StorageLevel.MEMORY_AND_DISK)
+    return place(built, n_blocks, "block").persist(StorageLevel.MEMORY_AND_DISK)
 
 
 def state_of_memories(cells: DataFrame, cached: DataFrame) -> State:

@@ -21,6 +21,7 @@ from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.evaluation.measures import Measure
 from dcrec_spark.kernels.bootstrap import Cells, Pooled, Seeds, resampled_sums
 from dcrec_spark.kernels.metrics import PerRow, error_means, rows_of
+from dcrec_spark.spark.compat import apply_in_arrow, collect_arrow
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers
 
@@ -132,7 +133,8 @@ def add_up_groups(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resamp
         return pa.table({**places, "data": pa.array([pack(sums)], pa.binary())})
 
     schema = "group int, bucket int, data binary"
-    merged = by_user.mapInArrow(to_cells, _CELLS).groupBy(GROUP, "bucket").applyInArrow(merge, schema).toArrow()
+    grouped = by_user.mapInArrow(to_cells, _CELLS).groupBy(GROUP, "bucket")
+    merged = collect_arrow(apply_in_arrow(grouped, merge, schema))
     return {
         group: _read(_add([unpack(cell) for cell in rows.sort_by("bucket")["data"].to_pylist()]))
         for group, rows in _split_by_group(merged)

@@ -21,6 +21,7 @@ from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import SMALLEST, inverse_of_exposure
 from dcrec_spark.models.fitting.checks import require_columns, require_new_columns
+from dcrec_spark.spark.compat import collect_arrow
 
 # The cut is the end of one of these bins of log weights, a quarter of a percent wide: the counts of bins do not depend
 # on how rows are parted, and there are less than three thousand.
@@ -65,7 +66,7 @@ def weigh_by_exposure(
     require_new_columns(pairs, {"weightCol": weightCol})
     weight = 1 / F.greatest(-F.expm1(-quoted(exposureCol).cast("double")), F.lit(SMALLEST))
     bins = pairs.select(F.floor(F.log(weight) / _WIDTH).alias("bin")).where("bin is not null").groupBy("bin").count()
-    counted = bins.orderBy("bin").toArrow()
+    counted = collect_arrow(bins.orderBy("bin"))
     cut = _cut(counted["bin"].to_numpy(), counted["count"].to_numpy(), share)
     return pairs.withColumn(weightCol, F.when(quoted(exposureCol).isNotNull(), F.least(weight, F.lit(cut))))
 

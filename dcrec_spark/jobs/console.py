@@ -87,18 +87,22 @@ class Reporter(AbstractContextManager["Reporter"]):
             begun["at"] = now
             self._count(stage, number, totals[stage], f"objective {objective:,.1f}")
             if not self._live:
-                _log.info("iteration", step=stage, iteration=number, objective=objective)
+                _log.info("iteration", step=stage, iteration=number, objective=float(f"{objective:.10g}"))
 
         return iteration
 
     def counter(self, name: str, total: int) -> Callable[[str], None]:
-        """Return what to call with a note when one of ``total`` things is done: one log line, or one tick of a bar."""
-        done = itertools.count(1)
+        """Return what to call with a note when one of ``total`` things is done: a tick of a bar, or a log line.
+
+        Of things done within a second one is logged.
+        """
+        done, last = itertools.count(1), {"logged": 0.0}
 
         def count(note: str) -> None:
-            number = next(done)
+            number, now = next(done), time.monotonic()
             self._count(name, number, total, note)
-            if not self._live:
+            if not self._live and (now - last["logged"] >= 1 or number == total):
+                last["logged"] = now
                 _log.info("done", step=name, number=number, of=total, note=note)
 
         return count

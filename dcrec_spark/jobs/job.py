@@ -20,17 +20,20 @@ from rich.table import Table
 from rich.text import Text
 
 from dcrec_spark.config.sections import AuditConfig, JobConfig
-from dcrec_spark.errors import DcrecError
+from dcrec_spark.errors import DataError, DcrecError
 from dcrec_spark.evaluation.lists import describe_lists
 from dcrec_spark.jobs.catalogue import Catalogue
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.run_record import RETRAIN, Run, Verdict
 from dcrec_spark.jobs.sinks import open_sinks
 from dcrec_spark.publish.audit import Promises, audit_overlap, audit_recommendations, turnover
-from dcrec_spark.publish.current import current_directory, read_record
+from dcrec_spark.publish.current import PublishedRun
+from dcrec_spark.publish.manifest import check_folder
 from dcrec_spark.publish.object_store import Output
 from dcrec_spark.publish.parquet import StagedRun
 from dcrec_spark.publish.protocol import Save, publish
+from dcrec_spark.publish.several import BeforeEverywhere
+from dcrec_spark.storage.files import open_files
 
 _log = structlog.get_logger()
 ConfigT = TypeVar("ConfigT", bound=JobConfig)
@@ -50,6 +53,8 @@ class Context(Generic[ConfigT]):
     config : the settings of this job. spark : the session. reporter : shows the steps of the job, and times them.
     run : the record of this run, filled as the job goes. A dry run writes it nowhere.
     output : where the job publishes. resources : releases what the job caches, in success and failure.
+    base : what readers had when the run began. before : the run that they had, to compare with. None if there was none,
+    or its record is damaged.
     """
 
     config: ConfigT
@@ -58,6 +63,8 @@ class Context(Generic[ConfigT]):
     reporter: Reporter
     output: str
     resources: ExitStack
+    base: BeforeEverywhere
+    before: PublishedRun | None
 
     def cache(self, frame: DataFrame) -> DataFrame:
         """Persist a frame until the job ends."""
@@ -130,7 +137,14 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
         run, audit = context.run, partial(audit_tables, context, outputs)
         with open_sinks(context.config, context.spark, context.output, audit) as sinks:
             tables, folders = outputs.tables, outputs.folders
-            where = publish(sinks, run.run_id, tables, lambda staged: run.published(staged.directory), folders=folders)
+            where = publish(
+                sinks,
+                run.run_id,
+                tables,
+                lambda staged: run.published(staged.directory),
+                folders=folders,
+                base=context.base,
+            )
             _prune(sinks.directory, context.config.output.keep)
             return where
 
@@ -180,7 +194,7 @@ def audit_lists(context: Context[ConfigT], outputs: Outputs[ResultT], lists: Dat
         share = found.items / available
         about = f"{found.items} of {available} items are in some list, {share:.1%}"
         verdicts.append(Verdict("min_coverage", share, least, share >= least, about))
-    if (most := limits.max_churn) is not None and (before := last_lists(context.spark, context.output)) is not None:
+    if (most := limits.max_churn) is not None and (before := last_lists(context)) is not None:
         places, new = turnover(before, lists)
         share = new / max(1, places)
         about = f"{new} of the {places} places of users of both runs hold another item, {share:.1%}"
@@ -188,13 +202,18 @@ def audit_lists(context: Context[ConfigT], outputs: Outputs[ResultT], lists: Dat
     run.warnings += run.verdicts.enforce(verdicts, limits.force)
 
 
-def last_lists(spark: SparkSession, output: str) -> DataFrame | None:
-    """Open the lists that are published under ``output`` now. None if there are none."""
-    directory = current_directory(output, spark)
-    record = None if directory is None else read_record(directory, spark)
-    if record is None or TABLE not in record.get("tables", {}):
+def last_lists(context: Context[Any]) -> DataFrame | None:
+    """Open the lists of the run before. None if there are none, or they are damaged, of which the record then warns."""
+    before = context.before
+    if before is None or TABLE not in before.record.get("tables", {}):
         return None
-    return spark.read.parquet(f"{directory}/{TABLE}")
+    files, path = open_files(before.directory, context.spark)
+    try:
+        check_folder(files, path, TABLE)
+    except DataError as damage:
+        context.run.warnings.append(f"the lists of run {before.run_id} are damaged and compared with nothing: {damage}")
+        return None
+    return context.spark.read.parquet(f"{before.directory}/{TABLE}")
 
 
 def run_summary(run: Run, directory: str) -> RenderableType:

@@ -24,7 +24,7 @@ from dcrec_spark.evaluation.result import Estimate, Metrics
 from dcrec_spark.evaluation.splits import split_pairs
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.run_record import Run, Verdict
-from dcrec_spark.jobs.saved_model import load_model, previous_run
+from dcrec_spark.jobs.saved_model import load_previous
 from dcrec_spark.kernels.bootstrap import percentile_interval
 from dcrec_spark.local.data import gather
 from dcrec_spark.local.fits import fit_exposure, fit_outcome
@@ -33,7 +33,6 @@ from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.outcome.blend import AnyModel
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.vectors import ScoringVectors
-from dcrec_spark.publish.current import current_record
 
 COLUMNS = Columns("user_id", "item_id", "rating")
 # A constant, so that the same pairs are held out whatever run.seed is.
@@ -64,7 +63,7 @@ def compare_input(context: Context[RetrainConfig]) -> None:
     Raises DataError: a limit is exceeded, and not forced.
     """
     limits, run = context.config.audit, context.run
-    last = current_record(context.output, context.spark) or {}
+    last = {} if context.before is None else context.before.record
     before = last.get("counts", {})
     if not before.get("ratings") or not before.get("rows_in"):
         return
@@ -267,10 +266,10 @@ def _note_compared(
 
 
 def _last_model(context: Context[RetrainConfig], model: AnyModel) -> AnyModel | None:
-    directory = previous_run(context.spark, context.output)
-    if directory is None:
+    saved = load_previous(context.spark, context.before, context.run.warnings)
+    if saved is None:
         return None
-    last = load_model(context.spark, directory, "output.path").model
+    last = saved.model
     context.resources.callback(last.release)
     if [t.schema["id"].dataType for t in last.tables()] != [t.schema["id"].dataType for t in model.tables()]:
         context.run.warnings.append("the last published model has ids of another type: it was not compared with")

@@ -22,7 +22,7 @@ from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
 from dcrec_spark.jobs.inputs import input_line, open_ratings, validate_input, window_of
 from dcrec_spark.jobs.job import Context, Job, NothingNew, Outputs
 from dcrec_spark.jobs.model_audit import check_exposures, check_lists, compare_input, compare_models, hold_out
-from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, previous_run
+from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, load_previous
 from dcrec_spark.jobs.tables import factor_tables, list_tables, model_folder, reject_table, require_exposure
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import Assessing
@@ -32,7 +32,6 @@ from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.blend import MEMBERS, AnyModel, Blend, BlendModel, members_of
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.publish.current import current_record
 
 PREVIOUS = "previous"
 # Up to this rank any number of users and items is accepted.
@@ -122,9 +121,9 @@ def skip_if_unchanged(context: Context[RetrainConfig]) -> None:
     given = context.config.input
     if given.unchanged != "skip":
         return
-    last = current_record(context.output, context.spark)
-    if last is None or not is_comparable(last, run.job):
+    if context.before is None or not is_comparable(context.before.record, run.job):
         return
+    last = context.before.record
     this = run.facts("running", 0, None)
     same_version = this["versions"]["dcrec-spark"] == last["versions"]["dcrec-spark"]
     if not same_version or this["config_hash"] != last["config_hash"] or _settings(this) != _settings(last):
@@ -181,15 +180,17 @@ def _start_of_fit(context: Context[RetrainConfig], ratings: DataFrame) -> SavedM
     Released at the end of the run.
     """
     path = context.config.model.warm_start
+    if path is None:
+        return None
     if path == PREVIOUS:
-        path = previous_run(context.spark, context.output)
-        if path is None:
+        start = load_previous(context.spark, context.before, context.run.warnings)
+        if start is None:
             context.run.warnings.append(
                 f"a cold start: there is no previous run with a model under {context.output} to start from"
             )
-    if path is None:
-        return None
-    start = load_model(context.spark, path, "model.warm_start")
+            return None
+    else:
+        start = load_model(context.spark, path, "model.warm_start")
     context.resources.callback(start.model.release)
     context.run.source = start.source
     ids = ratings.select(F.col("user_id").alias("id")), ratings.select(F.col("item_id").alias("id"))

@@ -136,11 +136,18 @@ class Run:
     blend: dict[str, dict[str, float]] | None = None
 
     @classmethod
-    def begin(cls, job: str, config: JobConfig, spark: SparkSession, timings: Mapping[str, float]) -> "Run":
-        """Start the record of a run."""
+    def begin(
+        cls, job: str, config: JobConfig, spark: SparkSession, timings: Mapping[str, float], newest: str | None
+    ) -> "Run":
+        """Start the record of a run. newest : the newest run that is published."""
         started = datetime.now(UTC)
-        run_id = f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-        return cls(run_id, job, config, started, _versions(spark), timings)
+        run = cls(new_run_id(started, newest), job, config, started, _versions(spark), timings)
+        if newest is not None and newest > f"{started:%Y%m%dT%H%M%S}~":
+            run.warnings.append(
+                f"a clock ran ahead or runs behind: it is {started:%Y-%m-%d %H:%M:%S} UTC here, and run {newest} was "
+                f"published before this one began. This one is called {run.run_id}, so that names rise from run to run"
+            )
+        return run
 
     @property
     def run_date(self) -> date:
@@ -280,6 +287,21 @@ class Run:
             "source": None if self.source is None else asdict(self.source),
         }
         return {name: masked_all(fact) if name in _TEXTS else fact for name, fact in facts.items()}
+
+
+def new_run_id(started: datetime, newest: str | None) -> str:
+    """Name a run by its time, or by a later one where the newest run would come after it.
+
+    Examples
+    --------
+    >>> new_run_id(datetime(2026, 11, 20), "20270101T020059-5f3c1a")[:15]
+    '20270101T020060'
+    """
+    stamp = f"{started:%Y%m%dT%H%M%S}"
+    if newest is not None and newest[:15] >= stamp:
+        digits = f"{int(newest[:8] + newest[9:15]) + 1:014d}"
+        stamp = f"{digits[:8]}T{digits[8:]}"
+    return f"{stamp}-{secrets.token_hex(3)}"
 
 
 def fingerprint(ratings: DataFrame) -> str:

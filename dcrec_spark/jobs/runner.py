@@ -14,14 +14,14 @@ from rich.console import Group
 from rich.text import Text
 
 from dcrec_spark.config.sections import JobConfig
-from dcrec_spark.errors import DcrecError, DiskFullError, InterruptedRun, interruption
+from dcrec_spark.errors import DataError, DcrecError, DiskFullError, InterruptedRun, interruption
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.fit_checkpoints import kept_sweeps
 from dcrec_spark.jobs.job import ConfigT, Context, Finished, InputsT, Job, NothingNew, Outputs, ResultT
 from dcrec_spark.jobs.prometheus import write_metrics
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.sinks import check_sinks, output_path
-from dcrec_spark.publish.current import current_directory, current_run_id, run_id_in
+from dcrec_spark.publish.current import PublishedRun, current_directory, current_run_id, published_run, run_id_in
 from dcrec_spark.publish.object_store import open_output
 from dcrec_spark.publish.parquet import SKIPPED, record_aside
 from dcrec_spark.spark.failures import SPARK_FAILURES, full_disk
@@ -51,16 +51,26 @@ def run_job(
     job.check(config)
     with reporter.step("start Spark"):
         spark = start_session(config, writes=not dry_run)
-        check_sinks(config, spark, output)
+        base = check_sinks(config, spark, output)
         if not dry_run:
             open_output(output, spark).remove_leftovers()
     with ExitStack() as resources:
-        run = Run.begin(job.name, config, spark, timings)
-        context = Context(config, spark, run, reporter, output, resources)
+        run = Run.begin(job.name, config, spark, timings, base.directory.newest)
+        before = _run_before(spark, output, base.directory.run_id, run)
+        context = Context(config, spark, run, reporter, output, resources, base, before)
         if dry_run:
             _show_plan(job, context)
             return None
         return _run(job, context)
+
+
+def _run_before(spark: SparkSession, output: str, run_id: str | None, run: Run) -> PublishedRun | None:
+    """Read the run that readers have. None if there is none, or it is damaged, of which the record then warns."""
+    try:
+        return None if run_id is None else published_run(output, run_id, spark)
+    except DataError as damage:
+        run.warnings.append(f"run {run_id}, which readers have, is damaged and compared with nothing: {damage}")
+        return None
 
 
 def _show_plan(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from dcrec_spark.errors import DataError
+from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.persistence.directory import open_directory, read_metadata
-from dcrec_spark.publish.current import CURRENT, RUN_PREFIX, current_directory, read_record
+from dcrec_spark.publish.current import CURRENT, RUN_PREFIX, PublishedRun, current_directory, read_record
 from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_folder
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.protocol import Files
@@ -64,10 +64,14 @@ def record_of(spark: SparkSession, source: Source) -> dict[str, Any] | None:
     return None if source.run_id is None else read_record(source.path.rpartition("/")[0], spark)
 
 
-def previous_run(spark: SparkSession, output: str) -> str | None:
-    """Return the directory of the current run, if it has a model. Raises DataError: the run or its model is lost."""
-    directory = current_directory(output, spark)
-    return directory if directory is not None and _has_model(spark, directory, "model.warm_start") else None
+def load_previous(spark: SparkSession, before: PublishedRun | None, warnings: list[str]) -> SavedModel | None:
+    """Load the model of the run before. None: there is none, or it can't be used, of which ``warnings`` then tell."""
+    try:
+        if before is not None and _has_model(spark, before.directory, "output.path"):
+            return load_model(spark, before.directory, "output.path")
+    except (ConfigError, DataError) as error:
+        warnings.append(f"the model of run {before.run_id if before else None} is not used: {error}")
+    return None
 
 
 def _directory_of(spark: SparkSession, path: str, setting: str) -> str:

@@ -13,25 +13,27 @@ from datetime import date
 from importlib.metadata import entry_points
 from typing import Any
 
+import structlog
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
 from dcrec_spark.config.load import validation_message
 from dcrec_spark.config.sections import JobConfig, PlacesConfig, WarehousesConfig
 from dcrec_spark.errors import ConfigError, DataError, DcrecError
-from dcrec_spark.publish.current import read_record, run_id_in, run_path
+from dcrec_spark.publish.current import published_run, run_id_in, run_path
 from dcrec_spark.publish.delta import DeltaWarehouse
 from dcrec_spark.publish.hive import HiveWarehouse
 from dcrec_spark.publish.iceberg import IcebergWarehouse
 from dcrec_spark.publish.object_store import Output, open_output
-from dcrec_spark.publish.several import Audit, Several
+from dcrec_spark.publish.several import Audit, BeforeEverywhere, Several
 from dcrec_spark.publish.warehouse import CatalogWarehouse, StoredRun, Warehouse
 from dcrec_spark.spark.session import build_session
 from dcrec_spark.storage.files import is_local
 
+_log = structlog.get_logger()
 GROUP = "dcrec_spark.sinks"
 OUTPUT = "output"
 _CATALOGS: tuple[type[CatalogWarehouse], ...] = (HiveWarehouse, IcebergWarehouse, DeltaWarehouse)
@@ -56,12 +58,13 @@ def open_sinks(config: JobConfig, spark: SparkSession, output: str, audit: Audit
         yield Several(spark, open_output(output, spark), warehouses, audit)
 
 
-def check_sinks(config: JobConfig, spark: SparkSession, output: str) -> None:
-    """Refuse an output or a warehouse that could not be published to. Raises ConfigError: names the setting."""
+def check_sinks(config: JobConfig, spark: SparkSession, output: str) -> BeforeEverywhere:
+    """Refuse an unusable place. Returns what readers have everywhere. Raises ConfigError: names the setting."""
     with open_sinks(config, spark, output) as sinks:
         sinks.directory.check_writable()
         for warehouse in sinks.warehouses:
             warehouse.check()
+        return sinks.base()
 
 
 @contextmanager
@@ -133,19 +136,29 @@ class Places:
 
     def _in_directory(self) -> list[StoredRun]:
         files, root = self.directory.files, self.directory.root
-        current = run_id_in(files, root)
+        try:
+            current = run_id_in(files, root)
+        except DataError as error:  # going back to a run is the cure
+            _log.warning(str(error))
+            current = None
         runs = []
         for run_id in reversed(self.directory.run_ids()):
-            record = read_record(files.uri(run_path(root, run_id)), self.spark) or {}
-            tables = tuple(record.get("tables", ()))
-            runs.append(StoredRun(run_id, str(record.get("run_date")), tables, tables if run_id == current else ()))
+            path, damage, record = run_path(root, run_id), None, {}
+            tables = tuple(entry.name for entry in files.list(path) if entry.is_directory)
+            try:
+                record = published_run(self.directory.given, run_id, self.spark).record
+            except DataError as error:
+                damage = str(error)
+            tables = tuple(record.get("tables", tables))
+            current_tables = tables if run_id == current else ()
+            runs.append(StoredRun(run_id, str(record.get("run_date", "?")), tables, current_tables, damage))
         return runs
 
     def roll_back(self, run_id: str) -> None:
         """Bring all places to a run that all of them hold, the directory last.
 
-        Raises DataError: a place does not hold the run. Nothing has changed. DcrecError : a place failed. Names the
-        places that are on the run already.
+        Raises DataError: a place does not hold the run, or it is damaged. Nothing has changed. DcrecError : a place
+        failed. Names the places that are on the run already.
         """
         held = self.runs()
         lacking = [place for place, runs in held.items() if run_id not in {run.run_id for run in runs}]
@@ -153,6 +166,8 @@ class Places:
             everywhere = set.intersection(*({run.run_id for run in runs} for runs in held.values()))
             known = ", ".join(sorted(everywhere, reverse=True)) or "none"
             raise DataError(f"run {run_id} is not held in {', '.join(lacking)}; held everywhere: {known}")
+        if self.warehouses:  # before they change
+            self.directory.require_whole(run_id)
         done: list[str] = []
         with self.directory.publishing():
             try:
@@ -186,12 +201,16 @@ def table_of_runs(held: Mapping[str, Sequence[StoredRun]]) -> RenderableType:
     for run_id in sorted(dates, reverse=True):
         in_places = [next((run for run in runs if run.run_id == run_id), None) for runs in held.values()]
         table.add_row(run_id, dates[run_id], *map(_state, in_places))
-    return table if dates else Text("nothing is published")
+    damaged = {run.run_id: run.damage for runs in held.values() for run in runs if run.damage is not None}
+    lines = [Text(f"{run_id} is damaged: {damage}") for run_id, damage in damaged.items()]
+    return Group(table, *lines) if dates else Text("nothing is published")
 
 
 def _state(run: StoredRun | None) -> str:
     if run is None:
         return ""
+    if run.damage is not None:
+        return "current, damaged" if run.current else "damaged"
     if not run.current:
         return "held"
     whole = set(run.current) == set(run.tables)

@@ -19,7 +19,6 @@ from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
 from dcrec_spark.publish import schemas
 from dcrec_spark.publish.audit import changes
-from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.publish.protocol import Save
 from dcrec_spark.storage.files import open_files
 
@@ -134,16 +133,16 @@ def _overlap_tables(
 
 
 def _with_changes(context: Context[ConfigT], tables: dict[str, DataFrame]) -> dict[str, DataFrame]:
-    spark, run = context.spark, context.run
+    run = context.run
     lists = context.cache(tables[TABLE])  # two tables need them
-    before = last_lists(spark, context.output)
+    before = last_lists(context)
     same = before is None or all(
         before.schema[f"{s}_id"].dataType == lists.schema[f"{s}_id"].dataType for s in ("user", "item")
     )
     if not same:
         run.warnings.append("changes: the run before has ids of another type, so every row counts as added")
         before = None
-    since = None if before is None else current_run_id(context.output, spark)
+    since = None if before is None or context.before is None else context.before.run_id
     changed = changes(before, lists)
     schema = schemas.changes(changed.schema["user_id"].dataType, changed.schema["item_id"].dataType)
     since_run = {"since_run_id": F.lit(since).cast("string")}

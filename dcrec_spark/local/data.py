@@ -21,6 +21,7 @@ from dcrec_spark.evaluation.metrics import evaluate_arrays
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.kernels.random import keys_of
 from dcrec_spark.local.fits import Ratings
+from dcrec_spark.spark.compat import collect_arrow
 
 # Each rating takes 40 bytes on its way to the driver; a sweep over so many takes a second or two.
 MOST_RATINGS = 5_000_000
@@ -74,7 +75,7 @@ def gather(frames: Mapping[str, DataFrame], columns: Columns = _PLAIN, most: int
     """Bring the parts of one data set to the driver. Raises ConfigError: they have more than ``most`` ratings."""
     named = [_plain(frame, columns).withColumn("part", F.lit(name)) for name, frame in frames.items()]
     rows = reduce(DataFrame.unionByName, named)
-    table = rows.limit(most + 1).toArrow()
+    table = collect_arrow(rows.limit(most + 1))
     if table.num_rows > most:
         raise ConfigError(f"more than {most:,} ratings are too many for a task: fit on the cluster")
     (user_ids, user_key, user), (item_ids, item_key, item) = _index(table, "user"), _index(table, "item")

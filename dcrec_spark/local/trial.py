@@ -22,6 +22,7 @@ from dcrec_spark.local.lists import ListPlaces, rank_unseen
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
+from dcrec_spark.spark.compat import collect_arrow
 from dcrec_spark.spark.lineage import broadcast, cores
 
 Shared = TypeVar("Shared")
@@ -213,7 +214,7 @@ def side_by_side(
     try:
         for start in range(0, len(works), wave):
             end = min(start + wave, len(works))
-            results = spark.range(start, end, 1, end - start).mapInArrow(run, "id long, data binary").toArrow()
+            results = collect_arrow(spark.range(start, end, 1, end - start).mapInArrow(run, "id long, data binary"))
             for row in results.sort_by("id").to_pylist():
                 yield pickle.loads(row["data"])
     finally:

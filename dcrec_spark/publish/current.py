@@ -10,6 +10,7 @@ A publisher replaces ``CURRENT`` in one step, so that a reader gets all tables o
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ from dcrec_spark.storage.protocol import Files
 CURRENT = "CURRENT"
 RUN_PREFIX = "run_id="
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+# What the run_ids of jobs begin with: when the run began, or a later time, so that they rise from run to run.
+STAMP = re.compile(r"\d{8}T\d{6}(?=-)")
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
@@ -71,13 +74,22 @@ def current_run(output: str, spark: SparkSession | None = None) -> PublishedRun:
     >>> run.run_id, run.record["status"]  # doctest: +SKIP
     ('20261122T021500-5f3c1a', 'published')
     """
-    run_id = _required_run_id(output, spark)
+    return published_run(output, _required_run_id(output, spark), spark)
+
+
+def published_run(output: str, run_id: str, spark: SparkSession | None = None) -> PublishedRun:
+    """Return a run by its run_id. Raises DataError: it is not there, or its record is damaged."""
     files, root = open_files(output, spark)
     directory = files.uri(run_path(root, run_id))
     record = read_record(directory, spark)
     if record is None:
-        raise DataError(f"run {run_id} under {output} holds no {RECORD}: restore it, or name another run in {CURRENT}")
+        raise DataError(f"run {run_id} under {output} holds no {RECORD}: restore it, or go back to another run")
     return PublishedRun(run_id, directory, record)
+
+
+def newest_of(run_ids: Iterable[str]) -> str | None:
+    """Return the newest run that a job has named. Names that people gave have no order."""
+    return max((run_id for run_id in run_ids if STAMP.match(run_id)), default=None)
 
 
 def read_current(spark: SparkSession, output: str, table: str) -> DataFrame:
@@ -165,9 +177,9 @@ def read_run_id(files: Files, path: str) -> str:
     try:
         text = files.read(path).decode(errors="replace").strip()
     except OSError as error:
-        raise DataError(f"{path} cannot be read ({error}); expected a file with a run_id: restore it") from error
+        raise DataError(f"{path} cannot be read ({error}); expected a run_id in it: dcrec rollback RUN") from error
     if RUN_ID.fullmatch(text) is None:
-        raise DataError(f"{path} holds {text[:200]!r}; expected the run_id of a published run: restore the file")
+        raise DataError(f"{path} holds {text[:200]!r}; expected the run_id of a published run: dcrec rollback RUN")
     return text
 
 

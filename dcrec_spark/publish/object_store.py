@@ -11,10 +11,10 @@
                             /_published           marks a run that was current at some time
     <output>/failed/run_id=<run_id>/run.json      the record of a run that published nothing
 
-Readers find the same as on a file system. The steps are those of :mod:`dcrec_spark.publish.protocol`. Staging notes the
-version of the pointer, and committing puts the new one only if the store still has that version: of publishers whose
-spans from staging to commit overlap, the first to commit wins, and no lock is asked. A process that dies leaves the old
-pointer or the new one. Nobody knows at once that it is dead, so a directory that never was current goes when nothing in
+Readers find the same as on a file system. The steps are those of :mod:`dcrec_spark.publish.protocol`. A run notes the
+version of the pointer when it begins, and committing puts the new one only if the store still has that version: of runs
+that overlap, the first to commit wins, and no lock is asked. A process that dies leaves the old pointer or the new one.
+ Nobody knows at once that it is dead, so a directory that never was current goes when nothing in
 it is younger than two days.
 """
 
@@ -27,9 +27,9 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConflictError, DataError, DcrecError
-from dcrec_spark.publish.current import CURRENT, RUN_PREFIX, run_id_in, run_path
+from dcrec_spark.publish.current import CURRENT, RUN_PREFIX, newest_of, run_id_in, run_path
 from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_manifest, to_json, write_manifest
-from dcrec_spark.publish.parquet import DirectorySink, ParquetSink, StagedRun, require_names, write_parts
+from dcrec_spark.publish.parquet import Before, DirectorySink, ParquetSink, StagedRun, require_names, write_parts
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.hadoop import ObjectFiles
@@ -48,7 +48,19 @@ class ObjectStoreSink(DirectorySink):
 
     files: Objects
 
-    def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedRun:
+    def base(self) -> Before:
+        """Note the current run, the newest, and the version of the pointer."""
+        version = self.files.version(self._pointer)
+        # Read after its version: a pointer that moves in between makes the commit fail, not pass.
+        return Before(run_id_in(self.files, self.root), newest_of(self.directories()), version)
+
+    def stage(
+        self,
+        run_id: str,
+        tables: Mapping[str, DataFrame],
+        folders: Mapping[str, Save],
+        base: Before | None = None,
+    ) -> StagedRun:
         """Write to the run's directory. Raises ConfigError: a name can't be used. ConflictError: it exists."""
         require_names(run_id, tables, folders)
         self.check_writable()
@@ -58,17 +70,16 @@ class ObjectStoreSink(DirectorySink):
             raise ConflictError(
                 f"run_id {run_id} is there already under {self.given}, and runs never change; use a new run_id"
             )
-        version = self.files.version(self._pointer)
-        # Read after its version: a pointer that moves in between makes the commit fail, not pass.
-        base = run_id_in(self.files, self.root)
-        staged = StagedRun(self.files, self.root, run_id, path, base, {}, version=version)
+        before = base or self.base()
+        staged = StagedRun(self.files, self.root, run_id, path, before.run_id, {}, version=before.version)
+        self.require_unchanged(staged)
         try:
             self.files.write(f"{path}/{BEGUN}", b"")
             written, saved = write_parts(self.files, path, tables, folders)
         except BaseException:
             self.discard(staged)
             raise
-        return StagedRun(self.files, self.root, run_id, path, base, written, saved, version=version)
+        return StagedRun(self.files, self.root, run_id, path, before.run_id, written, saved, version=before.version)
 
     def commit(self, staged: StagedRun, record: Record) -> str:
         """Put the pointer. Raises ConflictError: it has moved. DcrecError: the store went away."""
@@ -128,9 +139,10 @@ class ObjectStoreSink(DirectorySink):
         self.files.delete(staged.path)
 
     def require_unchanged(self, staged: StagedRun) -> None:
-        """Compare the pointer with that of when staging began. Raises ConflictError: it has moved."""
-        if run_id_in(self.files, self.root) != staged.base:
+        """Compare the pointer with that of the base. Raises ConflictError: it has moved."""
+        if self.files.version(self._pointer) != staged.version:
             raise self._conflict(staged)
+        self.require_newer(staged.run_id, filter(None, [staged.base]))
 
     @contextmanager
     def publishing(self) -> Iterator[None]:
@@ -138,10 +150,13 @@ class ObjectStoreSink(DirectorySink):
         yield
 
     def restore(self, run_id: str) -> None:
-        """Point readers to an older run. Raises DataError: it is not complete. ConflictError: another was faster."""
+        """Point readers to an older run. Raises DataError: it is damaged. ConflictError: another was faster."""
         path, version = run_path(self.root, run_id), self.files.version(self._pointer)
-        before = run_id_in(self.files, self.root)
-        check_manifest(self.files, path)
+        try:
+            before = run_id_in(self.files, self.root)
+        except DataError:  # a damaged pointer, which this one replaces
+            before = None
+        self.require_whole(run_id)
         try:
             self._point_to(run_id, version)
         except ChangedError as error:
@@ -150,7 +165,7 @@ class ObjectStoreSink(DirectorySink):
         if not self.files.exists(f"{path}/{MANIFEST}"):
             if before is not None:
                 self._point_to(before, self.files.version(self._pointer))
-            raise DataError(f"run {run_id} under {self.given} was removed meanwhile; readers are back on run {before}")
+            raise self.removed(run_id)
 
     def run_ids(self) -> list[str]:
         """Name the runs that were published, in the order of their names."""
@@ -206,7 +221,7 @@ class ObjectStoreSink(DirectorySink):
     def _conflict(self, staged: StagedRun) -> ConflictError:
         return ConflictError(
             f"run {staged.run_id} was not published: {self.given} went from run {staged.base} to run "
-            f"{run_id_in(self.files, self.root)} after this one started staging; run again to publish over it"
+            f"{run_id_in(self.files, self.root)} after this one began; run again to publish over it"
         )
 
 

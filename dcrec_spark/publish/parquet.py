@@ -16,15 +16,16 @@
 
 The steps are those of :mod:`dcrec_spark.publish.protocol`. Committing renames the staging directory, then replaces the
 pointer. A process that dies in between leaves the pointer on the old run, and ``.committing`` tells the next publisher
-to remove the directory that nobody points to. Of publishers whose spans from staging to commit overlap, the first to
-commit wins: the others see that the pointer has moved. Verifying reads each file once more. A damaged run is withdrawn
-as an interrupted commit is. ``dcrec rollback`` goes back to an older run.
+to remove the directory that nobody points to. Of runs that overlap, the first to commit wins: the others see that the
+pointer has moved since they began. Verifying reads each file once more. A damaged run is withdrawn as an interrupted
+commit is. ``dcrec rollback`` goes back to an older run. The run_ids of jobs rise from run to run, whatever the clock
+says, so their order is that of publication.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
@@ -35,12 +36,14 @@ from dcrec_spark.publish.current import (
     RUN_ID,
     RUN_PREFIX,
     TABLE_NAME,
+    newest_of,
     read_run_id,
     require_name,
     run_id_in,
     run_path,
 )
 from dcrec_spark.publish.manifest import (
+    MANIFEST,
     RECORD,
     FolderFiles,
     TableFiles,
@@ -64,11 +67,22 @@ STAGING_PREFIX = ".staging-"
 SETTING = "output.path"
 
 
+class Before(NamedTuple):
+    """What is published when a run begins.
+
+    run_id : the current run. newest : the newest of all runs. version : of the pointer, on an object store.
+    """
+
+    run_id: str | None
+    newest: str | None
+    version: str | None = None
+
+
 @dataclass(frozen=True)
 class StagedRun:
     """What is written and not published.
 
-    base : the run that was current when staging began. version : of the pointer to it, on an object store. lease :
+    base : the run that was current when this one began. version : of the pointer to it, on an object store. lease :
     releases the staging directory when it is closed.
     """
 
@@ -104,6 +118,34 @@ class DirectorySink:
         names = [entry.name for entry in self.files.list(self.root) if entry.is_directory]
         return [name.removeprefix(RUN_PREFIX) for name in names if name.startswith(RUN_PREFIX)]
 
+    def require_newer(self, run_id: str, held: Iterable[str]) -> None:
+        """Refuse a run that was named before one that is held. Raises ConflictError: names that one."""
+        newest = newest_of(held)
+        if newest is not None and run_id < newest:
+            raise ConflictError(
+                f"run {run_id} was not published: run {newest} under {self.given} began later and was published "
+                "first; run again to publish over it"
+            )
+
+    def require_whole(self, run_id: str) -> None:
+        """Hash all files of a run. Raises DataError: one is damaged. ConflictError: the run went meanwhile."""
+        require_name("run_id", run_id, RUN_ID)
+        path = run_path(self.root, run_id)
+        was_there = self.files.exists(path)
+        try:
+            check_manifest(self.files, path)
+        except (OSError, DataError) as error:
+            if was_there and not self.files.exists(path):
+                raise self.removed(run_id) from error
+            raise
+
+    def removed(self, run_id: str) -> ConflictError:
+        """Return the error that tells of a run which went while somebody was about to go back to it."""
+        return ConflictError(
+            f"run {run_id} under {self.given} was removed meanwhile, by a run that keeps fewer: list the runs, and "
+            "choose again"
+        )
+
     def add(self, staged: StagedRun, tables: Mapping[str, DataFrame]) -> None:
         """Stage more tables."""
         require_names(staged.run_id, tables, {})
@@ -129,7 +171,17 @@ class ParquetSink(DirectorySink):
             raise ConfigError(f"{SETTING} is {output!r}, an object store; expected a file system, which can rename")
         return cls(files, root, output)
 
-    def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedRun:
+    def base(self) -> Before:
+        """Note the current run, and the newest."""
+        return Before(run_id_in(self.files, self.root), newest_of(self.directories()))
+
+    def stage(
+        self,
+        run_id: str,
+        tables: Mapping[str, DataFrame],
+        folders: Mapping[str, Save],
+        base: Before | None = None,
+    ) -> StagedRun:
         """Write to a staging directory. Raises ConfigError: a name can't be used. DataError: rows are not seen."""
         require_names(run_id, tables, folders)
         files, root = self.files, self.root
@@ -138,13 +190,14 @@ class ParquetSink(DirectorySink):
         self.remove_leftovers()
         with files.lock(f"{root}/{LOCK}"):
             _undo_interrupted_commit(files, root)
-            base = run_id_in(files, root)
+            before = base or self.base()
         path = _staging_path(root, run_id)
+        self.require_unchanged(StagedRun(files, root, run_id, path, before.run_id, {}))
         with ExitStack() as lease:
             lease.enter_context(leased(files, path))
             files.make_directory(path)
             written, saved = write_parts(files, path, tables, folders)
-            return StagedRun(files, root, run_id, path, base, written, saved, lease.pop_all())
+            return StagedRun(files, root, run_id, path, before.run_id, written, saved, lease.pop_all())
 
     def commit(self, staged: StagedRun, record: Record) -> str:
         """Rename, then put the pointer. Raises ConflictError: another run was published meanwhile, or this run_id."""
@@ -177,12 +230,13 @@ class ParquetSink(DirectorySink):
         staged.lease.close()
 
     def restore(self, run_id: str) -> None:
-        """Point readers to an older run. Raises DataError: there is no such run, or it is damaged."""
-        require_name("run_id", run_id, RUN_ID)
+        """Point readers to an older run. Raises DataError: it is damaged. ConflictError: it was removed meanwhile."""
         files, root = self.files, self.root
-        check_manifest(files, run_path(root, run_id))
+        self.require_whole(run_id)  # before the lock: it reads every byte
         with files.lock(f"{root}/{LOCK}"):
             _undo_interrupted_commit(files, root)
+            if not files.exists(f"{run_path(root, run_id)}/{MANIFEST}"):
+                raise self.removed(run_id)
             files.write(f"{root}/{CURRENT}", f"{run_id}\n".encode())
 
     @contextmanager
@@ -227,13 +281,14 @@ class ParquetSink(DirectorySink):
             _undo_interrupted_commit(files, root)
 
     def require_unchanged(self, staged: StagedRun) -> None:
-        """Compare the pointer with that of before staging. Raises ConflictError: it moved, or the run_id is taken."""
+        """Compare the pointer with that of the base. Raises ConflictError: it moved, or the run_id is taken."""
         now = run_id_in(self.files, self.root)
         if now != staged.base:
             raise ConflictError(
                 f"run {staged.run_id} was not published: {self.root} went from run {staged.base} to run "
-                f"{now} after this one started staging; run again to publish over it"
+                f"{now} after this one began; run again to publish over it"
             )
+        self.require_newer(staged.run_id, self.directories())
         if self.files.exists(run_path(self.root, staged.run_id)):
             raise ConflictError(
                 f"run_id {staged.run_id} is already published under {self.root}, and published runs never "

@@ -129,9 +129,16 @@ class PostgresqlWarehouse(Warehouse):
 
     # ---- stage
 
-    def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedTables:
+    def stage(
+        self,
+        run_id: str,
+        tables: Mapping[str, DataFrame],
+        folders: Mapping[str, Save],
+        base: Mapping[str, str] | None = None,
+    ) -> StagedTables:
         """Load all tables, and read back what is there. Started again if the server went away in between."""
-        return self.session.through_restarts(lambda: super(PostgresqlWarehouse, self).stage(run_id, tables, folders))
+        stage = super().stage
+        return self.session.through_restarts(lambda: stage(run_id, tables, folders, base))
 
     def prepare(self, table: str, rows: DataFrame) -> None:
         """Refuse columns that PostgreSQL cannot hold."""
@@ -313,11 +320,12 @@ class PostgresqlWarehouse(Warehouse):
     def prune(self, table: str) -> None:
         """Remove runs that are neither shown nor among those to keep, and what nobody alive is staging."""
         with self.session.transaction() as connection:
+            self.session.keep_publishers_out(connection)  # and whoever goes back to one of these runs
             query = """
                 select token, published_at is null from {schema}.dcrec_runs
                 where token not in (select token from {schema}.dcrec_current)
                 and token not in (select token from {schema}.dcrec_runs where published_at is not null
-                                  order by published_at desc limit %s)"""
+                                  order by run_id desc limit %s)"""
             for token, unpublished in self._run(connection, query, self.keep).fetchall():
                 if unpublished and self.session.has_holder(connection, token):
                     continue

@@ -20,11 +20,19 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark.errors import AuditError
 from dcrec_spark.publish.current import run_id_in
 from dcrec_spark.publish.object_store import Output
-from dcrec_spark.publish.parquet import StagedRun
+from dcrec_spark.publish.parquet import Before, StagedRun
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.publish.warehouse import StagedTables, Warehouse, content_of
 
 Audit = Callable[[StagedRun], Mapping[str, DataFrame]]
+
+
+@dataclass(frozen=True)
+class BeforeEverywhere:
+    """What readers of each place have. Warehouses by their kind: table -> run."""
+
+    directory: Before
+    warehouses: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,26 +56,38 @@ class Several:
     warehouses: Sequence[Warehouse] = ()
     audit: Audit | None = None
 
-    def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedEverywhere:
+    def base(self) -> BeforeEverywhere:
+        """Note what readers of each place have now."""
+        return BeforeEverywhere(self.directory.base(), {place.kind: place.base() for place in self.warehouses})
+
+    def stage(
+        self,
+        run_id: str,
+        tables: Mapping[str, DataFrame],
+        folders: Mapping[str, Save],
+        base: BeforeEverywhere | None = None,
+    ) -> StagedEverywhere:
         """Write to the directory, audit it, write to the warehouses. Raises AuditError: refused, or one differs."""
-        staged = StagedEverywhere(self.directory.stage(run_id, tables, folders))
+        before = base or self.base()
+        staged = StagedEverywhere(self.directory.stage(run_id, tables, folders, before.directory))
         try:
             if self.audit is not None:
                 self.directory.add(staged.directory, self.audit(staged.directory))
-            self._stage_warehouses(run_id, staged)
+            self._stage_warehouses(run_id, staged, before)
         except BaseException:
             self.discard(staged)
             raise
         return staged
 
-    def _stage_warehouses(self, run_id: str, staged: StagedEverywhere) -> None:
+    def _stage_warehouses(self, run_id: str, staged: StagedEverywhere, before: BeforeEverywhere) -> None:
         if not self.warehouses:
             return
         rows = {name: self.spark.read.parquet(staged.directory.uri(name)) for name in staged.directory.tables}
         expected = {name: content_of(table) for name, table in rows.items()}
         for warehouse in self.warehouses:
             taken = {name: table for name, table in rows.items() if warehouse.takes(name)}
-            there = staged.warehouses[warehouse.kind] = warehouse.stage(run_id, taken, {})
+            there = warehouse.stage(run_id, taken, {}, before.warehouses[warehouse.kind])
+            staged.warehouses[warehouse.kind] = there
             differing = [name for name in taken if there.contents[name] != expected[name]]
             if differing:
                 found = ", ".join(

@@ -52,12 +52,13 @@ def content_of(table: DataFrame) -> Content:
 
 
 class StoredRun(NamedTuple):
-    """A run that a warehouse holds: its tables, and which of them readers find now."""
+    """A run that a place holds: its tables, which of them readers find now, and what is damaged."""
 
     run_id: str
     run_date: str
     tables: tuple[str, ...]
     current: tuple[str, ...]
+    damage: str | None = None
 
 
 def gather_runs(found: Iterable[tuple[str, str, str, bool]]) -> list[StoredRun]:
@@ -168,8 +169,22 @@ class Warehouse(ABC):
 
     # ---- the steps of the protocol
 
-    def stage(self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> StagedTables:
-        """Write all tables, and read back what is there. Raises ConfigError: a name is unusable, or a folder there."""
+    def base(self) -> dict[str, str]:
+        """Name the run that readers of each table have now. Tables of which that is unknown are left out."""
+        return {table: run.run_id for run in self.runs() for table in run.current}
+
+    def stage(
+        self,
+        run_id: str,
+        tables: Mapping[str, DataFrame],
+        folders: Mapping[str, Save],
+        base: Mapping[str, str] | None = None,
+    ) -> StagedTables:
+        """Write all tables, and read back what is there.
+
+        Raises ConfigError: a name is unusable, or a folder there. ConflictError: readers have another run than in the
+        base.
+        """
         require_name("run_id", run_id, RUN_ID)
         for name in tables:
             require_name("table", name, TABLE_NAME)
@@ -179,6 +194,9 @@ class Warehouse(ABC):
             self.prepare(name, rows)
             self.prune(name)
         staged = StagedTables(run_id, new_token(), {table: self.now(table) for table in tables})
+        if base is not None:
+            # After what is there is noted: what is shown from here on is found when it is committed.
+            self._require_base(run_id, tables, base)
         try:
             for name, rows in tables.items():
                 staged.places[name] = self.write(staged, name, rows)
@@ -187,6 +205,14 @@ class Warehouse(ABC):
             self.discard(staged)
             raise
         return staged
+
+    def _require_base(self, run_id: str, tables: Iterable[str], base: Mapping[str, str]) -> None:
+        # By runs, not by places: upkeep of a table moves its place too.
+        shows = {table: run for table, run in self.base().items() if table in tables}
+        others = {table: run for table, run in shows.items() if run not in (base.get(table), run_id)}
+        if others:
+            shown = ", ".join(f"{table} shows run {run}" for table, run in others.items())
+            raise self.conflict(run_id, f"{shown}, published after this run began")
 
     def commit(self, staged: StagedTables, record: Record) -> str:
         """Show table after table, all or none. Raises ConflictError: another run was shown since staging began."""

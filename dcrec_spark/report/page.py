@@ -1,6 +1,6 @@
 """The HTML page of a report: one file that loads nothing.
 
-The words are in ``templates/report.html.j2``. This module formats numbers, judges intervals and draws the figures.
+The words are in ``templates/report.html.j2``. This module formats numbers and judges intervals.
 """
 
 import math
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from dcrec_spark.evaluation.measures import COMPOSITION, Measure, MeasureKind
 from dcrec_spark.evaluation.result import Estimate
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
-from dcrec_spark.report import figures
+from dcrec_spark.plots import panels
 from dcrec_spark.report.facts import CertaintyFacts, ReportFacts, Stage
 
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
@@ -52,7 +52,7 @@ def render(facts: ReportFacts) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number, "signed": signed, "share": share, "interval": interval, "label": label}
-    environment.globals |= {"verdict": verdict, "convergence_of": convergence_of, "figures": figures}
+    environment.globals |= {"verdict": verdict, "convergence_of": convergence_of, "figures": panels}
     environment.globals |= {"estimated": draw_estimates, "in_strata": draw_strata}
     return environment.get_template("report.html.j2").render(
         facts=facts,
@@ -183,7 +183,7 @@ def draw_estimates(facts: ReportFacts, measure: str) -> Picture:
     parsed = Measure.parse(measure)
     name = f"{label(measure)} over the catalogue" if parsed.over_catalogue else label(measure)
     side = "left" if parsed.is_error else "right"
-    return figures.forest(rows, name), name, f"Value and interval. Further {side} is better."
+    return panels.forest(rows, name), name, f"Value and interval. Further {side} is better."
 
 
 def draw_strata(facts: ReportFacts, name: str) -> Picture:
@@ -196,4 +196,4 @@ def draw_strata(facts: ReportFacts, name: str) -> Picture:
     }
     model, other = list(facts.models)[:2]
     title, side = f"{label(measure)}: {model} minus {other}", "Left" if measure.is_error else "Right"
-    return (figures.forest(rows, title, zero=True), title, f"{side} of the line the model is better.")
+    return (panels.forest(rows, title, zero=True), title, f"{side} of the line the model is better.")

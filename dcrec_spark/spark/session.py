@@ -25,6 +25,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from dcrec_spark.spark.compat import require_supported
 from dcrec_spark.spark.java import ensure_java, without_incubator_warning
 
 DEFAULT_MASTER = "local[*]"
@@ -56,7 +57,7 @@ def build_session(
 
     Raises
     ------
-    ConfigError : Spark has to be started here, and there is no Java 17 or 21.
+    ConfigError : This version of Spark is not supported, or there is no Java 17 or 21 to start it with.
 
     Examples
     --------
@@ -67,6 +68,7 @@ def build_session(
     """
     wanted = dict(conf or {})
     active = SparkSession.getActiveSession()
+    require_supported(active.version if active is not None else None)
     if active is not None:
         return _adjust(active, wanted)
     if "spark.remote" in wanted or "SPARK_REMOTE" in os.environ:

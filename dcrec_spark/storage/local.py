@@ -4,13 +4,15 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 
-from dcrec_spark.errors import ConflictError
+from dcrec_spark.errors import ConflictError, DataError
 from dcrec_spark.storage.protocol import Entry, temporary_name
 
 POLL_SECONDS = 0.05
@@ -35,18 +37,23 @@ class LocalFiles:
         entries = []
         with suppress(FileNotFoundError), os.scandir(path) as children:
             for child in children:
-                with suppress(FileNotFoundError):  # another run's temporary name, gone since it was listed
+                try:
                     status = child.stat()
-                    entries.append(Entry(child.name, child.is_dir(), status.st_size, status.st_mtime))
+                except FileNotFoundError:  # another run's temporary name, gone since it was listed, or a dangling link
+                    continue
+                except OSError:  # a link to itself, or to where this user may not look
+                    status = child.stat(follow_symlinks=False)
+                entries.append(Entry(child.name, stat.S_ISDIR(status.st_mode), status.st_size, status.st_mtime))
         return sorted(entries)
 
     def read(self, path: str) -> bytes:
         """Read the whole file."""
-        return Path(path).read_bytes()
+        with _open_file(path) as stream:
+            return stream.read()
 
     def sha256(self, path: str) -> str:
         """Hash the file's bytes, in hex."""
-        with Path(path).open("rb") as stream:
+        with _open_file(path) as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
 
     def sync(self, path: str) -> None:
@@ -84,10 +91,10 @@ class LocalFiles:
         self.sync(str(Path(target).parent))
 
     def delete(self, path: str) -> None:
-        """Delete with all that is inside."""
+        """Delete with all that is inside. Of a link it is the link that goes, and not what somebody moved elsewhere."""
         while self.exists(path):
             try:
-                shutil.rmtree(path) if Path(path).is_dir() else Path(path).unlink()
+                shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
             except FileNotFoundError:
                 continue  # Another run cleans up the same leftovers: look again.
 
@@ -96,7 +103,7 @@ class LocalFiles:
         """Hold an flock, which the kernel releases when the process dies."""
         patience = self.lock_seconds if seconds is None else seconds
         # The file stays: removing it would let two processes hold locks on two files of the same name.
-        with Path(path).open("ab") as stream:
+        with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666), "wb") as stream:
             deadline = time.monotonic() + patience
             while True:
                 try:
@@ -116,3 +123,12 @@ class LocalFiles:
         probe = ancestor / temporary_name()
         probe.mkdir()
         probe.rmdir()
+
+
+def _open_file(path: str) -> BufferedReader:
+    """Open a file to read. Raises DataError: it is a pipe or the like, on which a reader would wait."""
+    stream = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")  # noqa: SIM115 (closed by the caller)
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise DataError(f"{path} is no file, but a pipe or a device: remove it")
+    return stream

@@ -167,7 +167,9 @@ def test_held_out_pairs_are_no_evidence_and_no_recommendations(settings: dict[st
 
 def test_ratings_need_a_count_only_where_it_is_read(served: dict[str, Any]) -> None:
     """Lists need of the ratings no more than who has rated what; how much was seen needs how often."""
-    publish(Recommend, {**served, "input.columns.count": "null"})
+    lists = read_table(publish(Recommend, {**served, "input.columns.count": "null"}), "recommendations")
+    assert len(lists)
+    assert not pairs_of(lists) & PAIRS
 
 
 # What each job is refused for, with its exit code and message; {folder} holds the files.

@@ -168,6 +168,33 @@ def test_a_run_that_fails_leaves_its_record_and_the_old_tables(what: str, output
     assert Greet.released == ["cached"] * Greet.steps.count("transform")
 
 
+def test_a_run_that_another_overtakes_is_not_published_over_it(output: Path) -> None:
+    def overtake(job: Greet, spark: SparkSession, users: list[str]) -> DataFrame:
+        if not (output / "again").exists():
+            (output / "again").mkdir()
+            assert run_job(Greet, {"output.path": output}).code == 0
+        return RIGHT(job, spark, users)
+
+    stale = type("Stale", (Greet,), {"table": overtake})
+    outcome = run_job(stale, {"output.path": output})
+    assert outcome.code == 5, outcome
+    assert "after this one began" in failure_of(output)["error"]
+    assert failure_of(output)["run_id"] < str(current_run_id(str(output)))
+
+
+def test_a_damaged_run_and_a_clock_that_ran_ahead_are_told_and_the_next_run_is_published(output: Path) -> None:
+    record = run_directory(output) / "run.json"
+    record.write_text(record.read_text().replace("greet", "great"))
+    (output / "run_id=20990101T000000-5f3c1a").mkdir()
+    assert run_job(Greet, {"output.path": output, "output.keep": 2}).code == 0
+    published = record_of(run_directory(output))
+    assert published["run_id"].startswith("20990101T000001-")
+    damaged, clock = sorted(published["warnings"], key=lambda text: "clock" in text)
+    assert "is damaged and compared with nothing: " in damaged
+    assert "a clock ran ahead or runs behind" in clock
+    assert names_in(output) == {"CURRENT", "run_id=20990101T000000-5f3c1a", f"run_id={published['run_id']}"}
+
+
 @pytest.mark.parametrize("when", ["as CURRENT is replaced", "after the commit"])
 def test_a_signal_after_the_commit_leaves_a_run_that_is_done(
     when: str, output: Path, monkeypatch: pytest.MonkeyPatch

@@ -25,7 +25,6 @@ from tests.jobs.job import (
     record_of,
     run_directory,
     run_job,
-    run_retrain,
 )
 from tests.publish.test_parquet import commit, stage_by_hand
 
@@ -119,21 +118,23 @@ def test_a_model_whose_files_are_not_those_of_its_run_is_not_served(
 
 
 @pytest.mark.parametrize("how", ["a byte is flipped", "the model is gone", "the run is gone"])
-def test_a_fit_does_not_start_from_a_model_whose_files_are_not_those_of_its_run(
+def test_a_fit_starts_cold_and_says_so_where_the_files_of_the_last_model_are_not_those_of_its_run(
     how: str, trained: Path, fit_again: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Nor does it start cold, as if there were none."""
     output = Path(shutil.copytree(trained / "nightly", tmp_path / "nightly"))
     before = current_run_id(str(output))
     if how == "the run is gone":
         shutil.rmtree(run_directory(output))
-        said = "setting model.warm_start: CURRENT names a run that is not there, file:"
+        said = f"run {before}, which readers have, is damaged and compared with nothing: "
     else:
         said = damage_model(output, how)
-    outcome = run_retrain({**fit_again, "output.path": output, "model.warm_start": "previous"})
-    assert outcome.code == 3, outcome
-    assert said in outcome.message
-    assert current_run_id(str(output)) == before
+    changed = {"output.path": output, "model.warm_start": "previous", "audit.held_out_share": 0.3}
+    record = record_of(publish(Retrain, {**fit_again, **changed}))
+    assert record["run_id"] != before
+    assert record["source"] is None
+    assert any(said in warning for warning in record["warnings"])
+    assert any(warning.startswith("a cold start: ") for warning in record["warnings"])
+    assert "last model" not in record["audit"]["compared"]["models"]
 
 
 def test_the_model_recommends_what_its_run_published(trained: Path, settings: dict[str, Any]) -> None:

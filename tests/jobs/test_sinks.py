@@ -68,6 +68,24 @@ def test_a_damaged_run_is_not_gone_back_to(output: Path) -> None:
     assert current_run_id(str(output)) == "run-03"
 
 
+def test_a_damaged_run_is_marked_and_blocks_no_way_to_a_whole_one(output: Path) -> None:
+    place = ("--set", f"output.path={output}")
+    record = output / "run_id=run-02" / "run.json"
+    record.write_bytes(record.read_bytes().replace(b"2026", b"2027"))
+    for damaged in ("held", "current"):
+        states = {row[0]: row[-1] for row in rows_of(dcrec_with("runs", *place)) if row[0].startswith("run-")}
+        assert states.items() >= {"run-01": "held", "run-03": "current"}.items(), damaged
+        (output / "CURRENT").write_text("run-03" if damaged == "held" else "run-02")
+    listed = dcrec_with("runs", *place)
+    assert ["run-02", "?", "current,", "damaged"] in rows_of(listed)
+    assert "run-02 is damaged:" in listed.stdout
+    (output / "CURRENT").write_text("?!")
+    assert ["run-03", "2026-11-03", "held"] in rows_of(dcrec_with("runs", *place))
+    assert ["run-01", "2026-11-01", "current"] in rows_of(dcrec_with("rollback", "run-01", *place))
+    assert dcrec_with("rollback", "run-02", *place).exit_code == 3
+    assert current_run_id(str(output)) == "run-01"
+
+
 def test_an_empty_output_and_none_are_told(tmp_path: Path) -> None:
     assert rows_of(dcrec_with("runs", "--set", f"output.path={tmp_path}")) == [["nothing", "is", "published"]]
     assert dcrec_with("runs").exit_code == 2

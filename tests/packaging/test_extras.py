@@ -45,7 +45,7 @@ NEED_AN_EXTRA = {
     "dcrec_spark.config": "jobs",
     "dcrec_spark.data.read": "jobs",
     "dcrec_spark.report.page": "report",
-    "dcrec_spark.report.figures": "report",
+    "dcrec_spark.plots": "report",
     "dcrec_spark.jobs.tune.job": "tune",
     "dcrec_spark.publish.postgresql": "warehouse",
 }

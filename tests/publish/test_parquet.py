@@ -3,7 +3,8 @@
 import json
 import multiprocessing
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Barrier
 
@@ -312,6 +313,81 @@ def test_of_two_publishers_the_second_to_commit_loses(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", "run_id=a"]
 
 
+def test_a_run_that_began_before_another_was_published_loses_before_it_writes(tmp_path: Path) -> None:
+    sink = ParquetSink.open(str(tmp_path))
+    base = sink.base()
+    commit(stage_by_hand(tmp_path, "fresh"), {})
+    with pytest.raises(ConflictError, match="from run None to run fresh after this one began"):
+        sink.stage("stale", {}, {}, base)
+    assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", "run_id=fresh"]
+
+
+def test_a_run_named_before_the_newest_is_refused_though_the_pointer_is_as_it_was(tmp_path: Path) -> None:
+    first, stale, fresh = (f"20261120T0{hour}0000-5f3c1a" for hour in (1, 2, 3))
+    commit(stage_by_hand(tmp_path, first), {})
+    staged = stage_by_hand(tmp_path, stale)
+    commit(stage_by_hand(tmp_path, fresh), {})
+    ParquetSink.open(str(tmp_path)).restore(first)
+    with pytest.raises(ConflictError, match=f"run {stale} was not published: run {fresh} .* began later"):
+        commit(staged, {})
+
+
+class Racing(LocalFiles):
+    """Somebody removes a run as soon as all of its files are hashed, before its hash is compared or after."""
+
+    def __init__(self, run: Path, early: bool) -> None:
+        super().__init__()
+        self.run, self.early = run, early
+
+    def sha256(self, path: str) -> str:
+        if self.early and path.endswith(".parquet"):
+            self.delete(str(self.run))
+        return super().sha256(path)
+
+    @contextmanager
+    def lock(self, path: str, seconds: float | None = None) -> Iterator[None]:
+        self.delete(str(self.run))
+        with super().lock(path, seconds):
+            yield
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_of_a_rollback_and_a_retention_that_race_the_rollback_loses(output: Path, early: bool) -> None:
+    sink = ParquetSink(Racing(output / "run_id=r1", early), str(output), str(output))
+    with pytest.raises(ConflictError, match=r"run r1 .* was removed meanwhile, by a run that keeps fewer") as conflict:
+        sink.restore("r1")
+    assert conflict.value.exit_code == 5
+    assert run_that_is_read(output) == "r2"
+
+
+def test_links_in_an_output_stop_no_run(tmp_path: Path) -> None:
+    """A run that was moved to another disk, links to themselves or to nothing, and a pipe."""
+    elsewhere, output = tmp_path / "elsewhere", tmp_path / "out"
+    output.mkdir()
+    for run_id in ("r1", "r2"):
+        commit(stage_by_hand(output, run_id), {})
+    (output / "run_id=r1").rename(elsewhere)
+    (output / "run_id=r1").symlink_to(elsewhere)
+    for name in ("run_id=itself", ".tmp-itself", ".staging-itself"):
+        (output / name).symlink_to(output / name)
+    (output / "run_id=nothing").symlink_to(tmp_path / "nothing")
+    os.mkfifo(output / "run_id=r2" / "pipe")
+    sink = ParquetSink.open(str(output))
+    sink.restore("r1")
+    with pytest.raises(DataError, match="pipe is no file, but a pipe or a device"):
+        sink.restore("r2")
+    (output / "run_id=r2" / "pipe").unlink()
+    sink.stage("r3", {}, {}).lease.close()
+    commit(stage_by_hand(output, "r4"), {})
+    assert sink.prune(1) == ["r1", "r2"]
+    assert elsewhere.is_dir()
+    assert not (output / "run_id=r1").is_symlink()
+    (output / "CURRENT").unlink()
+    os.mkfifo(output / "CURRENT")
+    with pytest.raises(DataError, match="CURRENT is no file"):
+        sink.base()
+
+
 def publish_in_rounds(output: str, name: str, rounds: int, barrier: Barrier, outcomes: "multiprocessing.Queue") -> None:
     for number in range(rounds):
         staged = stage_by_hand(Path(output), f"{name}-{number}")
@@ -390,7 +466,7 @@ def test_what_is_missing_is_named(output: Path) -> None:
     with pytest.raises(DataError, match=r"nothing is published under .* no CURRENT"):
         current_run(str(output))
     (output / "CURRENT").mkdir()
-    with pytest.raises(DataError, match=r"CURRENT cannot be read .*restore it"):
+    with pytest.raises(DataError, match=r"CURRENT cannot be read .*rollback RUN"):
         current_run(str(output))
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.errors import AuditError, ConflictError, DcrecError
 from dcrec_spark.publish.current import current_run, current_run_id
 from dcrec_spark.publish.manifest import fingerprint
-from dcrec_spark.publish.parquet import ParquetSink, StagedRun
+from dcrec_spark.publish.parquet import Before, ParquetSink, StagedRun
 from dcrec_spark.publish.protocol import Record, publish
 from dcrec_spark.publish.several import Audit, Several
 from dcrec_spark.publish.warehouse import Content, StagedTables, StoredRun, Warehouse, content_of
@@ -33,7 +33,9 @@ class Noting:
             raise self.error
         return step
 
-    def stage(self, run_id: str, tables: object, folders: object) -> str:
+    def base(self) -> None: ...
+
+    def stage(self, run_id: str, tables: object, folders: object, base: None = None) -> str:
         return self.note("stage")
 
     def commit(self, staged: str, record: Record) -> str:
@@ -77,9 +79,11 @@ class Rows(NamedTuple):
 class HandMade(ParquetSink):
     """A directory that is staged without Spark."""
 
-    def stage(self, run_id: str, tables: Mapping[str, Any], folders: Mapping[str, Any]) -> StagedRun:
+    def stage(
+        self, run_id: str, tables: Mapping[str, Any], folders: Mapping[str, Any], base: Before | None = None
+    ) -> StagedRun:
         path = f"{self.root}/.staging-{run_id}"
-        staged = StagedRun(self.files, self.root, run_id, path, current_run_id(self.given), {})
+        staged = StagedRun(self.files, self.root, run_id, path, (base or self.base()).run_id, {})
         self.add(staged, tables)
         return staged
 
@@ -147,7 +151,7 @@ class Shelf(Warehouse):
             self.rows.pop(f"{table} {staged.token}", None)
 
     def runs(self) -> list[StoredRun]:
-        return []
+        return [StoredRun(self.rows[place].run_id, "", (), (table,)) for table, place in self.labels.items()]
 
     def restore(self, run_id: str) -> None:
         raise self.unknown_run(run_id)
@@ -238,6 +242,16 @@ def test_a_directory_that_moved_on_keeps_the_warehouses_as_they_were(sinks: Seve
     with pytest.raises(ConflictError, match="went from run first to run other"):
         run(sinks, "second", audit=overtake)
     assert [step for step in log if "show" in step] == []
+    assert found(sinks) == {"first", "other"}
+
+
+def test_a_warehouse_that_shows_a_run_published_since_this_one_began_refuses_it(sinks: Several, log: list[str]) -> None:
+    base = sinks.base()
+    other: dict[str, Any] = {"items": Rows("other")}
+    publish(shelf(sinks, 1), "other", other, lambda _: {})
+    with pytest.raises(ConflictError, match="items shows run other, published after this run began"):
+        publish(sinks, "second", {"items": Rows("second")}, lambda _: {}, base=base)  # type: ignore[dict-item]
+    assert [step for step in log if step.startswith("right")] == ["right write", "right show"]
     assert found(sinks) == {"first", "other"}
 
 

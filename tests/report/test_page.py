@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 from dcrec_spark import MetricSettings, PredictiveCheck
 from dcrec_spark.evaluation.distributions import Histogram
 from dcrec_spark.evaluation.result import Estimate
-from dcrec_spark.report import figures, page
+from dcrec_spark.plots import plot_predictive_check
+from dcrec_spark.report import page
 from dcrec_spark.report.facts import CertaintyFacts, DataFacts, GammaFacts, PartFacts, ReportFacts, Stage, StratumFacts
 from tests.frames import frame_of
 
@@ -262,7 +263,7 @@ def test_the_picture_of_a_check_shows_its_figures(spark: SparkSession) -> None:
     p_values = [0.05, 0.3, 0.31, 0.5, 0.6, 0.8, 0.96, 0.97]
     users = frame_of(spark, [(str(p), p) for p in p_values], "id string, p_value double").coalesce(1)
     found = PredictiveCheck(users, 0.995, 0.6, 0.56, -90.0, np.linspace(-120.0, -100.0, 21), 8, 30, users)
-    figure = figures.plot_predictive_check(found, bins=4)
+    figure = plot_predictive_check(found, bins=4)
     left, right = figure.axes
     assert [bar.get_height() for bar in left.patches] == [1, 2, 2, 3]
     assert set(np.asarray(right.lines[0].get_xdata())) == {-3.0}

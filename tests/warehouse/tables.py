@@ -24,7 +24,10 @@ def tables_of(
         for number, user in enumerate(IDS[:users])
         for rank in (1, 2)
     ]
-    factors = [(7, [0.1, 2.0**-1074], None, None, [3.5], *stamp), (2**40, [0.0, -1e300], -0.25, [1.0], None, *stamp)]
+    factors = [
+        (7, [0.1, 2.0**-1074], None, [], [], None, [3.5], *stamp),
+        (2**40, [0.0, -1e300], -0.25, [0.5], [-1.0], [1.0], None, *stamp),
+    ]
     now = datetime(2026, 11, 20, 2, 15, 0, 123456, UTC)
     row = (
         run_id, RUN_DATE, "nightly", "published", 0, None, now, now, "model-1", "hash", None, '{"a": 1}',

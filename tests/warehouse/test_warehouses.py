@@ -81,6 +81,7 @@ def test_a_second_run_replaces_the_first_and_going_back_brings_it_whole(place: P
 
 def test_committed_twice_counts_once_and_of_two_publishers_the_first_wins(place: Place, spark: SparkSession) -> None:
     warehouse = place.warehouse
+    base = warehouse.base()
     first, second = (place.stage(name) for name in ("first", "second"))
     warehouse.commit(first, record("first"))
     warehouse.commit(first, record("first"))
@@ -89,6 +90,8 @@ def test_committed_twice_counts_once_and_of_two_publishers_the_first_wins(place:
         warehouse.commit(second, record("second"))
     warehouse.discard(second)
     warehouse.verify(first)
+    with pytest.raises(ConflictError, match="shows run first, published after this run began"):
+        warehouse.stage("stale", place.tables("stale"), {}, base)
     assert place.shows("first")
     assert leftovers(place, spark) == []
 

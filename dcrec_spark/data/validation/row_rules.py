@@ -13,6 +13,7 @@ from pyspark.sql.types import DataType, DateType, NumericType, TimestampNTZType,
 from dcrec_spark.config.sections import ValidationConfig
 from dcrec_spark.data.columns import MALFORMED, NUMBERS, OPEN_QUOTE, Rule, is_blank, names_of_broken, number_in
 from dcrec_spark.data.limits import LARGEST_COUNT, LARGEST_RATING, SMALLEST_PROPENSITY
+from dcrec_spark.spark.compat import try_cast
 
 # Allowed clock skew: a rating from further ahead is rejected.
 CLOCK_SKEW_SECONDS = 86_400
@@ -136,12 +137,12 @@ def _seconds(stored: DataType) -> Column:
     """Seconds since 1970. Text holds seconds too, or a date or time, in the session's time zone."""
     column = F.col("timestamp")
     if isinstance(stored, NumericType):
-        number = column.try_cast("long")
+        number = try_cast(column, "long")
         # Of nanoseconds, which Spark reads as numbers. As seconds they would be thousands of millions of years away.
         return F.when(F.abs(number) > _NANOSECONDS, F.floor(number / 10**9)).otherwise(number)
     if isinstance(stored, TimestampType | TimestampNTZType | DateType):
         return column.cast("timestamp").cast("long")
-    return F.coalesce(column.try_cast("long"), column.try_cast("timestamp").cast("long"))
+    return F.coalesce(try_cast(column, "long"), try_cast(column, "timestamp").cast("long"))
 
 
 def _time_rules(seconds: Column, stored: DataType, now: float, needs_time: bool) -> list[Rule]:

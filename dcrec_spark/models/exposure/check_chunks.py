@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.kernels.predictive import CountedPairs, Factors, HeldOut, check_users, squared_deviations
 from dcrec_spark.models.fitting.factors import matrix_of
+from dcrec_spark.spark.compat import apply_in_arrow, collect_arrow, frame_of_arrow, group_by_place, place
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers
 
@@ -55,7 +56,7 @@ def check_on_cluster(
     n_chunks = max(1, min(cores(pairs.sparkSession), rows // FEWEST_PAIRS), -(-rows // CHUNK_PAIRS))
     id_type = users.schema["id"].dataType.simpleString()
     columns = items.select("idx", _key("id"), "shape", "rate")
-    item_cell = columns.groupBy().applyInArrow(_pack_items, "item_cell binary")
+    item_cell = apply_in_arrow(columns.groupBy(), _pack_items, "item_cell binary")
     cells = _user_cells(pairs, users, n_chunks, id_type).crossJoin(item_cell.hint("shuffle_replicate_nl"))
 
     def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -71,15 +72,15 @@ def _check_here(
 ) -> DataFrame:
     """Make the rows of :func:`check_on_cluster`, of one chunk, in this process: starting workers takes longer."""
     checked = users.join(pairs.select(F.col("user_id").alias("id")).distinct(), "id", "left_semi")
-    factors = checked.select(F.lit(0).alias("chunk"), "id", _key("id"), "shape", "rate").toArrow()
-    cells = _user_cell(factors, pairs.select("user_id", "item_idx", "total", "held_out").toArrow())
-    item_cell = _pack_items(items.select("idx", _key("id"), "shape", "rate").toArrow())["item_cell"][0]
+    factors = collect_arrow(checked.select(F.lit(0).alias("chunk"), "id", _key("id"), "shape", "rate"))
+    cells = _user_cell(factors, collect_arrow(pairs.select("user_id", "item_idx", "total", "held_out")))
+    item_cell = _pack_items(collect_arrow(items.select("idx", _key("id"), "shape", "rate")))["item_cell"][0]
     batches = [
         batch
         for chunk, ids, user_cell in zip(*(cells[name] for name in ("chunk", "ids", "user_cell")), strict=True)
         for batch in _check_chunk(chunk, ids.values, user_cell, item_cell, how, replications, seed)
     ]
-    return pairs.sparkSession.createDataFrame(pa.Table.from_batches(batches))
+    return frame_of_arrow(pairs.sparkSession, pa.Table.from_batches(batches))
 
 
 def users_of(checked: DataFrame) -> DataFrame:
@@ -101,7 +102,7 @@ def add_up(checked: DataFrame) -> dict[str, Any]:
         return pa.table({"chunk": pa.array([0]), **arrays, **numbers})
 
     chunks = checked.where("chunk is not null").select(*_OF_CHUNKS)
-    return chunks.groupBy().applyInArrow(add, _sql(_OF_CHUNKS)).collect()[0].asDict()
+    return apply_in_arrow(chunks.groupBy(), add, _sql(_OF_CHUNKS)).collect()[0].asDict()
 
 
 def _sql(types: dict[str, pa.DataType]) -> str:
@@ -118,11 +119,11 @@ def _user_cells(pairs: DataFrame, users: DataFrame, n_chunks: int, id_type: str)
         return F.pmod(_key(column), F.lit(n_chunks)).cast("int").alias("chunk")
 
     checked = users.join(pairs.select(F.col("user_id").alias("id")).distinct(), "id", "left_semi")
-    factors = checked.select(chunk_of("id"), "id", _key("id"), "shape", "rate").repartitionById(n_chunks, "chunk")
+    factors = place(checked.select(chunk_of("id"), "id", _key("id"), "shape", "rate"), n_chunks, "chunk")
     pairs = pairs.select(chunk_of("user_id"), "user_id", "item_idx", "total", "held_out")
-    placed = pairs.repartitionById(n_chunks, "chunk").groupBy("chunk")
+    both = group_by_place(factors, "chunk").cogroup(group_by_place(place(pairs, n_chunks, "chunk"), "chunk"))
     schema = f"chunk long, ids array<{id_type}>, user_cell binary"
-    return factors.groupBy("chunk").cogroup(placed).applyInArrow(_user_cell, schema)
+    return apply_in_arrow(both, _user_cell, schema)
 
 
 def _user_cell(factors: pa.Table, pairs: pa.Table) -> pa.Table:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.fitting.checks import require_columns
 from dcrec_spark.models.fitting.factors import matrix_of
+from dcrec_spark.spark.compat import collect_arrow
 
 HELD_OUT = "held_out"
 SHARE = "held_out_share"
@@ -84,7 +85,7 @@ def held_out_likelihood(model: Any, exposures: DataFrame, share: float) -> float
     count = F.col(HELD_OUT)
     likely = F.sum(count * F.log(thinned * F.col(rate)))
     found = pairs.agg(likely.alias("likely"), F.sum(count).alias("count")).collect()[0]
-    tables = [side.select("shape", "rate").toArrow() for side in (model.userFactors, model.itemFactors)]
+    tables = [collect_arrow(side.select("shape", "rate")) for side in (model.userFactors, model.itemFactors)]
     users, items = ((matrix_of(t["shape"]) / matrix_of(t["rate"])).sum(axis=0) for t in tables)
     return float((found["likely"] - thinned * float(users @ items)) / found["count"])
 

@@ -24,6 +24,7 @@ from dcrec_spark.models.fitting.factors import factor_rows, factor_schema, place
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
+from dcrec_spark.spark.compat import collect_arrow
 from dcrec_spark.spark.lineage import cores, fixed_placement
 from dcrec_spark.spark.planning import few_partitions
 
@@ -165,7 +166,7 @@ def _heavy_items(indexed: DataFrame, n_users: int, settings: LayoutSettings) -> 
     fitted = F.count_if(~F.col("held_out")) if "held_out" in indexed.columns else F.count("*")
     counts = indexed.groupBy("item_idx").agg(F.count("*").alias("pairs"), fitted.alias("fitted"))
     heaviest = counts.where(F.col("pairs") > limit).orderBy(F.desc("pairs"), "item_idx")
-    items = heaviest.limit(settings.most_heavy + 1).toArrow()
+    items = collect_arrow(heaviest.limit(settings.most_heavy + 1))
     if items.num_rows > settings.most_heavy:
         _log.warning(
             "more than %d items have more than %d ratings: the largest are spread over the users' blocks, and of the "

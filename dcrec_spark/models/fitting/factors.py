@@ -20,6 +20,7 @@ from dcrec_spark.engine.cells import Array, Arrays, pack
 from dcrec_spark.engine.cluster import ClusterSide, state_of_memories
 from dcrec_spark.engine.sides import State
 from dcrec_spark.models.families.base import TableColumn
+from dcrec_spark.spark.compat import collect_arrow, frame_of_arrow, place
 
 # Larger tables are not cached: a model would keep them in memory as long as it lives.
 LARGEST_CACHED = 512 * 2**20
@@ -86,7 +87,7 @@ def place_factors(
             yield _memory_cell(table, n_blocks, n_rows, columns, memory_of)
 
     block = F.pmod("idx", F.lit(n_blocks)).cast("int").alias("block")
-    rows = joined.select(block, "idx", *names).repartitionById(n_blocks, "block")
+    rows = place(joined.select(block, "idx", *names), n_blocks, "block")
     return state_of_memories(rows.mapInArrow(to_memory, "block int, data binary"), joined)
 
 
@@ -113,7 +114,7 @@ def gamma_mean(shape: Column, rate: Column) -> Column:
 
 def cached_frame(spark: SparkSession, table: pa.Table, largest: int = LARGEST_CACHED) -> DataFrame:
     """Return a DataFrame of a table, which is cached unless it has more than ``largest`` bytes."""
-    frame = spark.createDataFrame(table)
+    frame = frame_of_arrow(spark, table)
     if table.nbytes <= largest:
         _TABLES[frame] = lambda: table
     return frame
@@ -141,4 +142,4 @@ def arrow_table(frame: DataFrame, names: Sequence[str] | None = None) -> pa.Tabl
     if frame in _TABLES:
         table = _TABLES[frame]()
         return table if names is None else table.select(list(names))
-    return (frame if names is None else frame.select(*names)).toArrow()
+    return collect_arrow(frame if names is None else frame.select(*names))

@@ -13,6 +13,7 @@ from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
 from dcrec_spark.models.fitting.process_layout import CollectedPairs, lay_out_in_process
+from dcrec_spark.spark.compat import require_supported
 from dcrec_spark.spark.lineage import is_local
 from dcrec_spark.spark.planning import few_partitions, rows_at_most
 from dcrec_spark.spark.preflight import require_workers
@@ -47,9 +48,10 @@ def lay_out(
     driver : the driver's resources. None: as they are.
 
     Raises DataError: empty input, one user or item, a null id, a value that is null or not finite, a pair given twice.
-    ConfigError: the session's Python workers cannot run this package, or exchange=local or broadcast, and the driver
-    has no room.
+    ConfigError: this version of Spark is not supported, the session's Python workers cannot run this package, or
+    exchange=local or broadcast, and the driver has no room.
     """
+    require_supported(df.sparkSession.version)
     # Without a cluster, a fit in this process needs no Python workers, which are slow to start.
     if not is_local(df.sparkSession):
         require_workers(df.sparkSession)

@@ -31,6 +31,7 @@ from dcrec_spark.models.fitting.checks import duplicate_pair, require_two, requi
 from dcrec_spark.models.fitting.factors import arrow_table, cached_frame, list_array, matrix_of
 from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import AT_ONCE, LayoutSettings
+from dcrec_spark.spark.compat import collect_arrow, frame_of_arrow
 
 Indices = npt.NDArray[np.integer]
 Keys = npt.NDArray[np.int64]
@@ -106,7 +107,7 @@ class ProcessLayout(Layout):
 
     def memory_table(self, is_user: bool, state: State, rows: MemoryRows, schema: str) -> DataFrame:
         """Return the memory of a side's block as rows of a table."""
-        return self._spark_ids.spark.createDataFrame(pa.Table.from_batches([rows(0, state.memory_of(0))]))
+        return frame_of_arrow(self._spark_ids.spark, pa.Table.from_batches([rows(0, state.memory_of(0))]))
 
     def materialise(self, cached: DataFrame) -> DataFrame:
         """Return the table: its rows are in Spark already, and Spark caches them when they are first read."""
@@ -159,9 +160,9 @@ class CollectedPairs:
     def table(self) -> pa.Table:
         """The pairs."""
         if self.portions == 1:
-            return self.pairs.toArrow()
+            return collect_arrow(self.pairs)
         portion = F.pmod(F.xxhash64("user_id", "item_id"), F.lit(self.portions))
-        return pa.concat_tables([self.pairs.where(portion == at).toArrow() for at in range(self.portions)])
+        return pa.concat_tables([collect_arrow(self.pairs.where(portion == at)) for at in range(self.portions)])
 
     def take(self) -> pa.Table:
         """Return the pairs, which are no longer cached here."""

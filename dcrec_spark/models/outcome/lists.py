@@ -26,6 +26,7 @@ from dcrec_spark.models.fitting.factors import list_array, matrix_of
 from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.rank import Ranking, rank
 from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors, in_front_and_linked
+from dcrec_spark.spark.compat import collect_arrow
 
 Similarity = Literal["cosine", "inner_product"]
 _OTHER = {"user": "item", "item": "user"}
@@ -344,7 +345,7 @@ def _with_means_of_link(vectors: ScoringVectors) -> ScoringVectors:
     """Return vectors with one number for each item in the place of a link's: its mean over users, chosen by hashes."""
     form = vectors.form
     front_of_users, link = in_front_and_linked("confounder", form)
-    chosen = vectors.users.orderBy(F.xxhash64("id"), "id").limit(SAMPLE).select(link.alias("link")).toArrow()
+    chosen = collect_arrow(vectors.users.orderBy(F.xxhash64("id"), "id").limit(SAMPLE).select(link.alias("link")))
     sample = matrix_of(chosen["link"])
 
     def add_means(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -27,6 +27,7 @@ from dcrec_spark.kernels.csr import group_values
 from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.topn import Cap, Dial, Ranked, top_n
 from dcrec_spark.models.fitting.factors import matrix_of
+from dcrec_spark.spark.compat import apply_in_arrow, collect_arrow, group_by_place, place
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers
 
@@ -102,7 +103,7 @@ def rank(what: Ranking, n: int, seen: DataFrame | None) -> DataFrame:
 
 
 def _against_one_piece(what: Ranking, cols: DataFrame, n: int, seen: DataFrame | None, n_chunks: int) -> DataFrame:
-    table = cols.select("idx", *what.vectors, "group").toArrow()
+    table = collect_arrow(cols.select("idx", *what.vectors, "group"))
     if not table.num_rows:
         return what.rows.sparkSession.createDataFrame([], RANKED).select(_COLUMNS)
     piece, score_cells = piece_of(table), _cell_scorer(n, what)
@@ -115,7 +116,7 @@ def _against_one_piece(what: Ranking, cols: DataFrame, n: int, seen: DataFrame |
             yield score_cells(chunk, piece)
 
     chunk = F.pmod("idx", F.lit(n_chunks)).cast("int")
-    placed = rows.withColumn("chunk", chunk).repartitionById(n_chunks, "chunk").drop("chunk")
+    placed = place(rows.withColumn("chunk", chunk), n_chunks, "chunk").drop("chunk")
     return placed.mapInArrow(score, RANKED).select(_COLUMNS)
 
 
@@ -148,14 +149,15 @@ def _chunks(what: Ranking, seen: DataFrame, n_chunks: int) -> DataFrame:
     def in_chunk(idx: str) -> Column:
         return F.pmod(F.col(idx), F.lit(n_chunks)).cast("int").alias("chunk")
 
-    rows = what.rows.select(in_chunk("idx"), "idx", *what.vectors).repartitionById(n_chunks, "chunk")
-    seen = seen.select(in_chunk("row_idx"), "row_idx", "col_idx").repartitionById(n_chunks, "chunk")
+    rows = place(what.rows.select(in_chunk("idx"), "idx", *what.vectors), n_chunks, "chunk")
+    seen = place(seen.select(in_chunk("row_idx"), "row_idx", "col_idx"), n_chunks, "chunk")
 
     def to_cell(rows: pa.Table, seen: pa.Table) -> pa.Table:
         cells = [pack(_with_seen(rows, seen))] if rows.num_rows else []
         return pa.table({"chunk_data": pa.array(cells, pa.binary())})
 
-    return rows.groupBy("chunk").cogroup(seen.groupBy("chunk")).applyInArrow(to_cell, "chunk_data binary")
+    both = group_by_place(rows, "chunk").cogroup(group_by_place(seen, "chunk"))
+    return apply_in_arrow(both, to_cell, "chunk_data binary")
 
 
 def _with_seen(rows: pa.Table, seen: pa.Table) -> dict[str, Array]:
@@ -174,12 +176,12 @@ def _with_seen(rows: pa.Table, seen: pa.Table) -> dict[str, Array]:
 
 def _pieces(what: Ranking, cols: DataFrame, n_pieces: int) -> DataFrame:
     piece = F.pmod("idx", F.lit(n_pieces)).cast("int").alias("piece")
-    placed = cols.select(piece, "idx", *what.vectors, "group")
+    placed = place(cols.select(piece, "idx", *what.vectors, "group"), n_pieces, "piece")
 
     def to_cell(cols: pa.Table) -> pa.Table:
         return pa.table({"piece_data": pa.array([pack(piece_of(cols))], pa.binary())})
 
-    return placed.repartitionById(n_pieces, "piece").groupBy("piece").applyInArrow(to_cell, "piece_data binary")
+    return apply_in_arrow(group_by_place(placed, "piece"), to_cell, "piece_data binary")
 
 
 def piece_of(cols: pa.Table) -> dict[str, Array]:

@@ -25,6 +25,7 @@ from dcrec_spark.models.fitting.factors import derive_frame, dot, gamma_mean, li
 from dcrec_spark.models.fitting.lay_out import driver_of, width_of
 from dcrec_spark.models.outcome.rank import Ranking, rank
 from dcrec_spark.models.outcome.rank_in_process import are_few, as_lists, rank_in_process
+from dcrec_spark.spark.compat import frame_of_arrow
 from dcrec_spark.spark.lineage import is_local
 
 # Of a side's rows, whose ids an executor holds whole, so that pairs need not move to meet them: some 40 MB.
@@ -117,7 +118,7 @@ class ScoringVectors:
         here = self._here(n, seen, chosen, side, offer)
         if here is not None:
             named = here.rename_columns({"row_id": f"{side}_id", "col_id": f"{_OTHER[side]}_id"})
-            return self.users.sparkSession.createDataFrame(named.select(_COLUMNS))
+            return frame_of_arrow(self.users.sparkSession, named.select(_COLUMNS))
         return self._on_cluster(n, seen, chosen, side, offer)
 
     def lists(
@@ -136,7 +137,7 @@ class ScoringVectors:
         row, col = names[side], names[_OTHER[side]]
         here = self._here(n, seen, chosen, side, None)
         if here is not None:
-            return self.users.sparkSession.createDataFrame(as_lists(here, row, col))
+            return frame_of_arrow(self.users.sparkSession, as_lists(here, row, col))
         ranked = F.array_sort(F.collect_list(F.struct("rank", f"{_OTHER[side]}_id", "score")))
         entry = F.transform(
             ranked,

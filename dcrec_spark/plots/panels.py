@@ -1,4 +1,4 @@
-"""Figures of the report, one panel each, as matplotlib Figures and as SVG for a page.
+"""Panels of one picture each, as matplotlib Figures and as SVG for a page.
 
 Backgrounds are transparent and the ink is a grey that is legible on white and on black. No pyplot, whose figures are
 shared by the whole process. In a page the colours are the page's own, so that one picture serves light and dark.
@@ -19,28 +19,10 @@ from matplotlib.ticker import MaxNLocator
 from dcrec_spark.evaluation.distributions import Histogram
 from dcrec_spark.evaluation.result import Estimate
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
-from dcrec_spark.report.facts import Stage
 
 INK, FILL, ACCENT = "#808080", "#4c8dd6", "#d0661f"
 SIZE = (4.1, 2.8)
 _VARIABLES = {INK: "var(--ink)", FILL: "var(--fill)", ACCENT: "var(--accent)"}
-
-
-def plot_predictive_check(check: PredictiveCheck, bins: int = 20) -> Figure:
-    """Draw a predictive check: users' p-values, and the observed log-likelihood among the replicated ones.
-
-    check : result of ``PoissonFactorizationModel.predictiveCheck``. bins : bars of the histogram of p-values.
-    Returns two panels, 9 by 3.6 inches. Save it with ``figure.savefig("check.svg")``.
-    """
-    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
-    figure.patch.set_alpha(0.0)
-    users, overall = figure.subplots(1, 2)
-    _draw_p_values(users, check, check.histogram(bins))
-    _draw_log_likelihoods(overall, check)
-    for axes in (users, overall):
-        style(axes)
-    figure.suptitle(f"Exposure predictive check ({check.verdict})", color=INK, fontsize=11)
-    return figure
 
 
 def inline_svg(figure: Figure, name: str, description: str) -> Markup:
@@ -77,7 +59,7 @@ def histogram(values: Histogram, x: str, y: str) -> Figure:
             axes.axvline(0.0, color=ACCENT, linewidth=1.5)
         _label_counts(axes, x, y)
 
-    return _panel(draw)
+    return panel(draw)
 
 
 def powers(counts: pd.DataFrame, x: str, y: str) -> Figure:
@@ -91,36 +73,35 @@ def powers(counts: pd.DataFrame, x: str, y: str) -> Figure:
             axes.tick_params(axis="x", rotation=45)
         _label_counts(axes, x, y)
 
-    return _panel(draw)
+    return panel(draw)
 
 
-def convergence(stage: Stage) -> Figure:
-    """Relative change of the objective by each iteration, and the tolerance."""
+def convergence(changes: Sequence[float], tol: float, objective: str) -> Figure:
+    """Relative change of the objective by each iteration but the first, and the tolerance."""
 
     def draw(axes: Axes) -> None:
-        changes = stage.changes
         axes.plot(np.arange(2, 2 + len(changes)), changes, color=FILL, linewidth=2, marker="o", markersize=3)
         axes.set_yscale("log")
         axes.minorticks_off()
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        if stage.tol > 0:
-            axes.axhline(stage.tol, color=ACCENT, linewidth=1.5, label=f"tol {stage.tol:g}")
+        if tol > 0:
+            axes.axhline(tol, color=ACCENT, linewidth=1.5, label=f"tol {tol:g}")
             axes.legend(frameon=False, fontsize=9, labelcolor=INK)
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.set_xlabel("iteration")
-        axes.set_ylabel(f"relative change of {stage.objective}")
+        axes.set_ylabel(f"relative change of {objective}")
 
-    return _panel(draw)
+    return panel(draw)
 
 
 def p_values(check: PredictiveCheck, counts: Sequence[int]) -> Figure:
     """Histogram of the users' p-values."""
-    return _panel(lambda axes: _draw_p_values(axes, check, counts))
+    return panel(lambda axes: draw_p_values(axes, check, counts))
 
 
 def log_likelihoods(check: PredictiveCheck) -> Figure:
     """Observed log-likelihood among the replicated ones."""
-    return _panel(lambda axes: _draw_log_likelihoods(axes, check))
+    return panel(lambda axes: draw_log_likelihoods(axes, check))
 
 
 def forest(rows: Mapping[str, Estimate], x: str, zero: bool = False) -> Figure:
@@ -141,10 +122,11 @@ def forest(rows: Mapping[str, Estimate], x: str, zero: bool = False) -> Figure:
         axes.grid(axis="x", color=INK, alpha=0.25, linewidth=0.6)
         axes.set_xlabel(x)
 
-    return _panel(draw, (SIZE[0], 1.0 + 0.3 * len(rows)))
+    return panel(draw, (SIZE[0], 1.0 + 0.3 * len(rows)))
 
 
-def _panel(draw: Callable[[Axes], None], size: tuple[float, float] = SIZE) -> Figure:
+def panel(draw: Callable[[Axes], None], size: tuple[float, float] = SIZE) -> Figure:
+    """Return a figure of one panel, drawn and styled."""
     figure = Figure(figsize=size, layout="constrained")
     figure.patch.set_alpha(0.0)
     axes = figure.subplots()
@@ -171,7 +153,8 @@ def _label_counts(axes: Axes, x: str, y: str) -> None:
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value < 1e6 else f"{value / 1e6:g}M")
 
 
-def _draw_p_values(axes: Axes, check: PredictiveCheck, counts: Sequence[int]) -> None:
+def draw_p_values(axes: Axes, check: PredictiveCheck, counts: Sequence[int]) -> None:
+    """Draw the histogram of the users' p-values, and its level if they are uniform."""
     bins = len(counts)
     axes.bar(np.arange(bins) / bins, counts, width=1.0 / bins, align="edge", color=FILL, edgecolor="none")
     level = check.numUsers / bins
@@ -181,7 +164,8 @@ def _draw_p_values(axes: Axes, check: PredictiveCheck, counts: Sequence[int]) ->
     axes.set(xlabel="p-value", ylabel="users", title=f"{check.numUsers:,} users, mean {check.meanUserPValue:.2f}")
 
 
-def _draw_log_likelihoods(axes: Axes, check: PredictiveCheck) -> None:
+def draw_log_likelihoods(axes: Axes, check: PredictiveCheck) -> None:
+    """Draw the observed log-likelihood among the replicated ones."""
     axes.hist(check.replicated / check.n, bins=20, color=FILL, edgecolor="none", label="replicated")
     axes.axvline(check.logLikelihood / check.n, ymax=0.8, color=ACCENT, linewidth=2.0, label="observed")
     axes.margins(x=0.08)

@@ -328,7 +328,7 @@ def _shown(name: str, value: Any, as_written: Mapping[str, str]) -> str:
 _NO_INFLUENCE: dict[str, Any] = {
     "run": {"name", "run_date", "preset", "metrics_file"},
     "spark": True,
-    "input": {"path", "table", "snapshot", "unchanged", "user_features", "item_features"},
+    "input": {"path", "table", "snapshot", "since", "until", "unchanged", "user_features", "item_features"},
     "engine": {"num_blocks", "exchange", "checkpoint_interval"},
     "model": True,
     "recommend": {"users", "catalogue", "exclude", "extra"},

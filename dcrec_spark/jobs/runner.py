@@ -131,6 +131,7 @@ def _show_plan(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -
     """Open what a run would open, on the driver and in a task on the executors, and show it."""
     workers = require_workers(context.spark)
     lines = [*job.plan(context, job.extract(context)), f"output  {context.output}", f"workers {workers}"]
+    lines += [f"note    {warning}" for warning in context.run.warnings]
     title = Text("dry run: all checks passed, nothing was written", style="bold green")
     context.reporter.show(Group(title, *map(Text, lines)))
 

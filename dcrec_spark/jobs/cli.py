@@ -288,6 +288,22 @@ def _plan(
     click.echo(f"# local disk of each executor (spark.local.dir): {plan.disk / sizing.GB:,.1f} GB")
 
 
+@dcrec.command("jars", short_help="Fetch the Java archives that warehouses need, for the installed Spark.")
+@click.argument("artifacts", nargs=-1)
+@click.option("--folder", type=click.Path(path_type=Path), default="jars", show_default=True, help="Made if missing.")
+def _jars(artifacts: tuple[str, ...], folder: Path) -> None:
+    """Fetch ARTIFACTS of conf/jars.txt, all of them by default, and print the value of spark.jars.
+
+    Beginnings of names, or s3. An archive that is there with its checksum is not fetched again.
+
+    \b
+    dcrec jars iceberg postgresql
+    """
+    with report_errors():
+        paths = import_module("dcrec_spark.spark.jars").fetch_jars(folder, artifacts)
+        click.echo(",".join(str(path.resolve()) for path in paths))
+
+
 @dcrec.command("settings", short_help="Print every setting with its default, as YAML.")
 def _settings() -> None:
     """Print every setting of every job with its choices and its default, as a file for --config."""

@@ -8,6 +8,8 @@ from typing import TypeAlias
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
+from dcrec_spark.spark.compat import BROKEN_FILE
+
 SPARK_FAILURES = (PySparkException, Py4JError)
 SparkFailure: TypeAlias = PySparkException | Py4JError
 
@@ -88,4 +90,5 @@ def _words(cause: str) -> str:
 
 def is_broken_file(error: SparkFailure) -> bool:
     """Whether a data file could not be read to its end, which Spark meets long after the source was opened."""
-    return "FAILED_READ_FILE" in str(error)
+    text = str(error)
+    return any(words in text for words in BROKEN_FILE)

@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -75,6 +76,23 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
         # The chained pydantic error would print the values, secrets too.
         lines = [validation_message(one, as_written, kind, sources) for one in error.errors()]
         raise ConfigError("\n".join(lines)) from None
+
+
+def places_of_refused(path: Path | None, overrides: Sequence[str]) -> JobConfig:
+    """Return what can be read of settings that are refused: where the record and the metrics of the run go."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in ["", *overrides]:
+        with suppress(ConfigError):
+            layer = _from_override(text, AllSettings) if text else _from_file(path, AllSettings) if path else {}
+            for section, body in layer.items():
+                found.setdefault(section, {}).update(body if isinstance(body, Mapping) else {})
+    config: dict[str, dict[str, Any]] = {}
+    for section, name in (("output", "path"), ("run", "name"), ("run", "run_date"), ("run", "metrics_file")):
+        with suppress(ConfigError, ValidationError):
+            one = _resolve({section: {name: found.get(section, {})[name]}}) if name in found.get(section, {}) else {}
+            JobConfig.model_validate(one)
+            config.setdefault(section, {}).update(one.get(section, {}))
+    return JobConfig.model_validate(config)
 
 
 # ---- YAML
@@ -310,7 +328,7 @@ def _shown(name: str, value: Any, as_written: Mapping[str, str]) -> str:
 _NO_INFLUENCE: dict[str, Any] = {
     "run": {"name", "run_date", "preset", "metrics_file"},
     "spark": True,
-    "input": {"path", "table", "snapshot", "unchanged", "user_features", "item_features"},
+    "input": {"path", "table", "snapshot", "since", "until", "unchanged", "user_features", "item_features"},
     "engine": {"num_blocks", "exchange", "checkpoint_interval"},
     "model": True,
     "recommend": {"users", "catalogue", "exclude", "extra"},

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from dcrec_spark.config.secrets import mask_secrets
 from dcrec_spark.errors import DataError
+from dcrec_spark.spark.compat import BROKEN_FILE
 from dcrec_spark.spark.failures import SPARK_FAILURES, SparkFailure, is_broken_file, reason
 
 # The setting that says in which format the files are, by the one that says where; elsewhere their names say so.
@@ -54,7 +55,8 @@ def reading_rows() -> Iterator[None]:
 
 def explain(error: SparkFailure, setting: str = "input.path") -> str:
     """One line: the advice where the failure is a known one, then Spark's own reason without secrets."""
-    text = str(error)
+    # Spark 3.5 has several names for a broken file, and none for the one that is.
+    text = f"{error} {BROKEN_FILE[0] if is_broken_file(error) else ''}"
     advice = [
         hint.format(setting=setting, format=_FORMATS.get(setting, "its name"))
         for known, hint in _ADVICE.items()

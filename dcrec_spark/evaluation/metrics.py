@@ -342,7 +342,7 @@ def _require_ratings(sums: Sums, columns: Columns) -> None:
         raise DataError("there is nothing to evaluate: the input has no rows")
     faults = {
         "null_ids": f"{columns.user} or {columns.item} is null",
-        "unusable_ratings": f"{columns.rating} is null, infinite, negative, or over 1000 where gain is a power of 2",
+        "unusable_ratings": f"{columns.rating} is null, infinite, or over 1000 where gain is a power of 2",
         "unusable_weights": f"{columns.weight} is null, infinite or negative",
         "unusable_ranks": "rank is null, or below 1",
         "duplicates": f"they repeat a pair of {columns.user} and {columns.item}; keep one",

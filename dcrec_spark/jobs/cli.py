@@ -6,6 +6,7 @@ not keep the others from running.
 
 import itertools
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -21,14 +22,14 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from dcrec_spark.config.jobs import JOB_CONFIGS, RetrainConfig, jobs_with, known_settings
-from dcrec_spark.config.load import load_config
+from dcrec_spark.config.load import load_config, places_of_refused
 from dcrec_spark.config.secrets import forget_secrets, masked_all
 from dcrec_spark.config.sections import PlacesConfig
-from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
+from dcrec_spark.errors import ConfigError, DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.console import Reporter, mask_output
 from dcrec_spark.jobs.job import Job
-from dcrec_spark.jobs.runner import run_job
-from dcrec_spark.jobs.sinks import open_places, table_of_runs
+from dcrec_spark.jobs.runner import explain_unreachable, refuse, run_job
+from dcrec_spark.jobs.sinks import Places, open_places, table_of_runs
 from dcrec_spark.spark.cancellation import end_work
 from dcrec_spark.spark.session import conf_file
 from dcrec_spark.version import __version__
@@ -38,7 +39,7 @@ _EXIT_CODES = """\b
 Exit codes
   0 done   1 unexpected   2 usage or configuration   3 data rejected
   4 audit refused to publish   5 another publisher was first   6 interrupted: run it again
-  7 disk full
+  7 disk full   8 a service could not be reached: try again
 """
 _SETTINGS = """\b
 Settings
@@ -188,7 +189,13 @@ def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]
             overrides = (*overrides, "audit.force=true")
         with report_errors() as reporter:
             job = load()
-            run_job(job, load_config(job.config_type, config, overrides), reporter, dry_run)
+            try:
+                settings = load_config(job.config_type, config, overrides)
+            except ConfigError as error:
+                if dry_run:
+                    raise
+                refuse(job.name, places_of_refused(config, overrides), error)
+            run_job(job, settings, reporter, dry_run)
 
     return _force_option(command) if name.replace("-", "_") in jobs_with("audit.force") else command
 
@@ -199,6 +206,17 @@ for _entry in JOBS:
     )
 
 
+@contextmanager
+def _places(config: Path | None, overrides: tuple[str, ...]) -> Iterator[tuple[Reporter, Places]]:
+    """Open the places of the settings."""
+    with (
+        report_errors() as reporter,
+        explain_unreachable(),
+        open_places(load_config(PlacesConfig, config, overrides)) as places,
+    ):
+        yield reporter, places
+
+
 @dcrec.command("runs", short_help="List the published runs of each place.", epilog=_EXIT_CODES)
 @_config_option
 @_set_option
@@ -207,7 +225,7 @@ def _runs(config: Path | None, overrides: tuple[str, ...]) -> None:
 
     Give the settings of the job that publishes: dcrec runs --config nightly.yaml
     """
-    with report_errors() as reporter, open_places(load_config(PlacesConfig, config, overrides)) as places:
+    with _places(config, overrides) as (reporter, places):
         reporter.show(table_of_runs(places.runs()))
 
 
@@ -220,7 +238,7 @@ def _rollback(run: str, config: Path | None, overrides: tuple[str, ...]) -> None
 
     Give the settings of the job that publishes: dcrec rollback 20261120T021500-5f3c1a --config nightly.yaml
     """
-    with report_errors() as reporter, open_places(load_config(PlacesConfig, config, overrides)) as places:
+    with _places(config, overrides) as (reporter, places):
         places.roll_back(run)
         reporter.show(table_of_runs(places.runs()))
 
@@ -288,6 +306,22 @@ def _plan(
     click.echo(f"# local disk of each executor (spark.local.dir): {plan.disk / sizing.GB:,.1f} GB")
 
 
+@dcrec.command("jars", short_help="Fetch the Java archives that warehouses need, for the installed Spark.")
+@click.argument("artifacts", nargs=-1)
+@click.option("--folder", type=click.Path(path_type=Path), default="jars", show_default=True, help="Made if missing.")
+def _jars(artifacts: tuple[str, ...], folder: Path) -> None:
+    """Fetch ARTIFACTS of conf/jars.txt, all of them by default, and print the value of spark.jars.
+
+    Beginnings of names, or s3. An archive that is there with its checksum is not fetched again.
+
+    \b
+    dcrec jars iceberg postgresql
+    """
+    with report_errors():
+        paths = import_module("dcrec_spark.spark.jars").fetch_jars(folder, artifacts)
+        click.echo(",".join(str(path.resolve()) for path in paths))
+
+
 @dcrec.command("settings", short_help="Print every setting with its default, as YAML.")
 def _settings() -> None:
     """Print every setting of every job with its choices and its default, as a file for --config."""
@@ -301,6 +335,7 @@ def _settings() -> None:
 def report_errors() -> Iterator[Reporter]:
     """Set up logs and signals, and end the process with the exit code of an error that was raised on purpose."""
     forget_secrets()
+    structlog.contextvars.clear_contextvars()
     with mask_output(), Reporter() as reporter:
         configure_logging()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -335,15 +370,32 @@ def _interrupt_handler(reporter: Reporter) -> Callable[[int, FrameType | None], 
     return interrupt
 
 
+class _ToStderr(logging.Handler):
+    """What libraries log and warn of, as lines of the same log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        sys.stderr.write(f"{self.format(record)}\n")
+
+
 def configure_logging(for_people: bool = False) -> None:
     """Log JSON lines to standard error, for the log collector of a scheduler, or plain ones for people."""
-    for_machines: list[Processor] = [
+    facts: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
         _mask_event,
-        structlog.processors.JSONRenderer(ensure_ascii=False),
     ]
+    as_json = structlog.processors.JSONRenderer(ensure_ascii=False)
+    for_machines: list[Processor] = [*facts, as_json]
+    os.environ["DCREC_LOG"] = "plain" if for_people else "json"  # of a JVM that is started here
+    if not for_people and not any(isinstance(handler, _ToStderr) for handler in logging.getLogger().handlers):
+        handler = _ToStderr(logging.WARNING)
+        drop = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+        handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=[drop, as_json], foreign_pre_chain=facts))
+        logging.getLogger().addHandler(handler)
+        logging.captureWarnings(True)
     plain: list[Processor] = [_mask_event, structlog.dev.ConsoleRenderer(colors=False, pad_event_to=10)]
     structlog.configure(
         processors=plain if for_people else for_machines, logger_factory=structlog.PrintLoggerFactory(sys.stderr)

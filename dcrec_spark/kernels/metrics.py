@@ -72,7 +72,11 @@ class Lists(NamedTuple):
 
 
 def gains(rating: Floats, kind: str) -> Floats:
-    """Compute the gain of an item of each rating at the top of a list. ``kind`` is one of ``GAINS``."""
+    """Compute the gain of an item of each rating at the top of a list. ``kind`` is one of ``GAINS``.
+
+    A rating below 0 is worth as little as one of 0.
+    """
+    rating = np.maximum(rating, 0.0)
     if kind == "rel":
         return rating
     return np.exp2(rating) - 1 if kind == "2^rel-1" else np.exp2(rating - 1)

@@ -8,6 +8,8 @@ from typing import TypeAlias
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
+from dcrec_spark.spark.compat import BROKEN_FILE
+
 SPARK_FAILURES = (PySparkException, Py4JError)
 SparkFailure: TypeAlias = PySparkException | Py4JError
 
@@ -27,6 +29,30 @@ def full_disk(error: BaseException | None) -> str | None:
                 return line.strip()
         error = error.__cause__ or error.__context__
     return None
+
+
+# How drivers, the JVM and databases say that nobody answers, or not yet.
+_AWAY = re.compile(
+    r"Connection refused|refused\. Check that the hostname|[Cc]onnect(?:ion)? ?(?:attempt )?timed out|timeout expired|"
+    r"NoRouteToHost|No route to host|UnknownHost|SocketTimeout|ConnectTimeout|Network is unreachable|"
+    r"could not translate host name|failed to resolve host|Name or service not known|Temporary failure in name|"
+    r"The connection attempt failed|server closed the connection unexpectedly|terminating connection due to|"
+    r"database system is (?:starting up|shutting down|in recovery)|too many (?:clients|connections)|"
+    r"remaining connection slots|Communications link failure|Connection reset"
+)
+
+
+def unreachable(error: BaseException | None) -> str | None:
+    """Return how an error, or one behind it, says that a service did not answer. None: it did, or the JVM is gone."""
+    found = None
+    while error is not None:
+        if isinstance(error, Py4JNetworkError):
+            return None
+        for line in f"{error}\n{getattr(error, '_stackTrace', '')}".splitlines():
+            if found is None and _AWAY.search(line):
+                found = line.strip()
+        error = error.__cause__ or error.__context__
+    return found
 
 
 # What Java prints in front of the causes of an error, and the lines that are no words of any.
@@ -78,4 +104,5 @@ def _words(cause: str) -> str:
 
 def is_broken_file(error: SparkFailure) -> bool:
     """Whether a data file could not be read to its end, which Spark meets long after the source was opened."""
-    return "FAILED_READ_FILE" in str(error)
+    text = str(error)
+    return any(words in text for words in BROKEN_FILE)

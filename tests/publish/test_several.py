@@ -19,7 +19,8 @@ from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.parquet import Before, ParquetSink, StagedRun
 from dcrec_spark.publish.protocol import Record, publish
 from dcrec_spark.publish.several import Audit, Several
-from dcrec_spark.publish.warehouse import Content, StagedTables, StoredRun, Warehouse, content_of
+from dcrec_spark.publish.warehouse import StagedTables, StoredRun, Warehouse
+from dcrec_spark.storage.staging import Content, content_of
 
 
 class Noting:

@@ -21,6 +21,7 @@ from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import AuditError, DcrecError, InterruptedRun, interruption
 from dcrec_spark.evaluation.lists import ListComposition
 from dcrec_spark.jobs.saved_model import SavedModel, Source
+from dcrec_spark.kernels.exposure import PLAIN
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
@@ -73,6 +74,12 @@ class Verdict:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def use(self) -> float:
+        """What share of the room up to the limit is taken: 1 at the limit."""
+        ends = (self.limit, self.found) if self.check.startswith("min_") else (self.found, self.limit)
+        return ends[0] / ends[1] if ends[1] > 0 else 1.0
+
 
 @dataclass
 class Verdicts:
@@ -103,9 +110,9 @@ class Run:
     check. source : the model that is served, or that the fit starts from. input_snapshot : of the table of ratings.
     input_table_id : tells a Delta table from an earlier one of its name. lists : what the staged lists consist of.
     compared : a metric of this model, of the last one and of a baseline, on held-out ratings. unchanged_since : the run
-    that stays published because the input has not changed. features : side -> columns, rows and matched ids.
-    input_window : days of the ratings.
-    blend : weights of the members, and mean squared errors on the ratings that chose them.
+    that stays published because the input has not changed. since : run_id and counts of the run before. features : side
+    -> columns, rows and matched ids. input_window : days of the ratings. blend : weights of the members, and mean
+    squared errors on the ratings that chose them. parameters : numbers of the model that all pairs share.
     """
 
     run_id: str
@@ -131,6 +138,8 @@ class Run:
     features: dict[str, dict[str, Any]] = field(default_factory=dict)
     input_window: Window = ALL_DAYS
     blend: dict[str, dict[str, float]] | None = None
+    parameters: dict[str, float] = field(default_factory=dict)
+    since: dict[str, Any] | None = None
 
     @classmethod
     def begin(cls, job: str, config: JobConfig, timings: Mapping[str, float]) -> "Run":
@@ -178,7 +187,21 @@ class Run:
         """Note the model that is served, and its size."""
         self.source = saved.source
         self.counts |= {"users": saved.model.numUsers, "items": saved.model.numItems}
-        self.intercept = saved.model.intercept
+        self._note_parameters(saved.model)
+
+    def _note_parameters(self, model: AnyModel) -> None:
+        """Note the numbers that all pairs share: from them and the factors anybody can make the scores."""
+        self.intercept = model.intercept
+        self.parameters = {"intercept": model.intercept}
+        if isinstance(model, BlendModel):
+            self.parameters |= {f"weight of {name}": weight for name, weight in model.weights.items()}
+        else:
+            form = model.facts.form or PLAIN
+            numbers = {
+                "is_log": float(form.link == "log"),
+                **{n: getattr(form, n) for n in ("offset", "mean", "scale")},
+            }
+            self.parameters |= {f"confounder_{name}": number for name, number in numbers.items()}
 
     def note_validation(self, valid: Validated) -> None:
         """Note how many rows there are, why some were rejected, and a fingerprint of the rest."""
@@ -190,7 +213,7 @@ class Run:
     def note_fits(self, model: AnyModel) -> None:
         """Note the results of the fits, and what is wrong with them."""
         self.counts |= {"users": model.numUsers, "items": model.numItems}
-        self.intercept = model.intercept
+        self._note_parameters(model)
         stages: list[tuple[str, PoissonFactorizationModel | DeconfoundedMFModel, StageFit]] = []
         if (exposure := model.exposureModel) is not None:
             stages.append(("exposure", exposure, StageFit("ELBO", exposure.elboHistory, exposure.converged)))
@@ -232,9 +255,10 @@ class Run:
     def as_row(self, spark: SparkSession) -> DataFrame:
         """Make the one row of the table ``runs``."""
         facts = self.facts("published", 0, None)
-        row = {name: facts[name] for name in schemas.RUNS.fieldNames()}
+        now = {"staged_at": facts["finished_at"], "parameters": self.parameters}
+        row = {name: (facts | now)[name] for name in schemas.RUNS.fieldNames()}
         row |= {"run_date": self.run_date, "configuration": json.dumps(facts["configuration"], ensure_ascii=False)}
-        row |= {name: datetime.fromisoformat(facts[name]) for name in ("started_at", "finished_at")}
+        row |= {name: datetime.fromisoformat(row[name]) for name in ("started_at", "staged_at")}
         return spark.createDataFrame([row], schemas.RUNS)
 
     def failure_record(self, error: BaseException) -> dict[str, Any]:
@@ -276,6 +300,7 @@ class Run:
             "input_window": {name: day and day.isoformat() for name, day in self.input_window._asdict().items()},
             "unchanged_since": self.unchanged_since,
             "features": self.features,
+            "since": self.since,
             "blend": self.blend,
             "audit": {
                 "verdicts": list(map(asdict, self.verdicts.all)),

@@ -68,6 +68,12 @@ class MissingExtraError(ConfigError, ImportError):
     """A part of the package was asked for whose optional packages are not installed."""
 
 
+def cut(value: object, most: int = 200) -> str:
+    """Show a value of the input in a message, a long text by its beginning: an id may have a million characters."""
+    text = str(value)
+    return repr(value) if len(text) <= most else f"{text[:most]!r}..."
+
+
 def require_extra(extra: str) -> None:
     """Check that the packages of an extra are installed.
 

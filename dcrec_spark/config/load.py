@@ -54,8 +54,8 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     path : a YAML file with the settings that differ from the defaults (``conf/base.yaml`` lists them), or None. Several
     jobs may share a file: settings of other jobs are ignored, and logged.
     overrides : ``"section.name=value"`` each, the value read as YAML.
-    Raises ConfigError: the file is missing or is not YAML, an override is not ``name=value`` or sets what another job
-    has, a setting is unknown (the nearest known name is suggested), has the wrong type or is out of range, or an
+    Raises ConfigError: the file is missing or is not YAML. An override is not ``name=value``, or sets what another job
+    has. A setting is unknown (the nearest known name is suggested), has the wrong type or is out of range. An
     environment variable is not set.
     """
     layers = [(f"configuration file {path}", _from_file(path, kind))] if path is not None else []
@@ -328,7 +328,7 @@ def _shown(name: str, value: Any, as_written: Mapping[str, str]) -> str:
 _NO_INFLUENCE: dict[str, Any] = {
     "run": {"name", "run_date", "preset", "metrics_file"},
     "spark": True,
-    "input": {"path", "table", "snapshot", "unchanged", "user_features", "item_features"},
+    "input": {"path", "table", "snapshot", "since", "until", "unchanged", "user_features", "item_features"},
     "engine": {"num_blocks", "exchange", "checkpoint_interval"},
     "model": True,
     "recommend": {"users", "catalogue", "exclude", "extra"},

@@ -196,10 +196,6 @@ def audit_lists(context: Context[ConfigT], outputs: Outputs[ResultT], lists: Dat
         share = found.items / available
         about = f"{found.items} of {available} items are in some list, {share:.1%}"
         verdicts.append(Verdict("min_coverage", share, least, share >= least, about))
-    if (most := limits.max_short_lists) is not None:
-        share = found.short / found.lists
-        about = f"{found.short} of {found.lists} lists are shorter than recommend.top_n, {share:.1%}"
-        verdicts.append(Verdict("max_short_lists", share, most, share <= most, about))
     if (most := limits.max_churn) is not None and (before := last_lists(context)) is not None:
         places, new = turnover(before, lists)
         share = new / max(1, places)
@@ -231,7 +227,8 @@ def run_summary(run: Run, directory: str) -> RenderableType:
     if run.source is not None:
         facts.add_row("begun with" if run.job == RETRAIN else "served", Text(run.source.path, overflow="fold"))
     if "rows_in" in counts:
-        read = f"{counts['accepted']:,} of {counts['rows_in']:,} rows, {counts['rejected']:,} rejected"
+        days = run.input_window.describe()
+        read = f"{counts['accepted']:,} of {counts['rows_in']:,} rows{days}, {counts['rejected']:,} rejected"
         facts.add_row("ratings", read)
     if "users" in counts:
         facts.add_row("users x items", f"{counts['users']:,} x {counts['items']:,}")

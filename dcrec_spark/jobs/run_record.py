@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from dcrec_spark.config.load import config_hash, resolved
 from dcrec_spark.config.secrets import masked_all
 from dcrec_spark.config.sections import JobConfig
+from dcrec_spark.data.validation.row_rules import ALL_DAYS, Window
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import AuditError, DcrecError, InterruptedRun, interruption
 from dcrec_spark.evaluation.lists import ListComposition
@@ -110,8 +111,8 @@ class Run:
     input_table_id : tells a Delta table from an earlier one of its name. lists : what the staged lists consist of.
     compared : a metric of this model, of the last one and of a baseline, on held-out ratings. unchanged_since : the run
     that stays published because the input has not changed. since : run_id and counts of the run before. features : side
-    -> columns, rows and matched ids. blend : weights of the members, and mean squared errors on the ratings that chose
-    them. parameters : numbers of the model that all pairs share.
+    -> columns, rows and matched ids. input_window : days of the ratings. blend : weights of the members, and mean
+    squared errors on the ratings that chose them. parameters : numbers of the model that all pairs share.
     """
 
     run_id: str
@@ -135,6 +136,7 @@ class Run:
     input_table_id: str | None = None
     unchanged_since: str | None = None
     features: dict[str, dict[str, Any]] = field(default_factory=dict)
+    input_window: Window = ALL_DAYS
     blend: dict[str, dict[str, float]] | None = None
     parameters: dict[str, float] = field(default_factory=dict)
     since: dict[str, Any] | None = None
@@ -295,6 +297,7 @@ class Run:
             "exposure_check": self.exposure_check,
             "input_snapshot": self.input_snapshot,
             "input_table_id": self.input_table_id,
+            "input_window": {name: day and day.isoformat() for name, day in self.input_window._asdict().items()},
             "unchanged_since": self.unchanged_since,
             "features": self.features,
             "since": self.since,

@@ -34,6 +34,7 @@ from dcrec_spark.publish.current import PublishedRun, current_directory, current
 from dcrec_spark.publish.object_store import open_output
 from dcrec_spark.publish.parquet import SKIPPED, record_aside
 from dcrec_spark.spark.failures import SPARK_FAILURES, full_disk, message_of, unreachable
+from dcrec_spark.spark.jars import require_runtimes
 from dcrec_spark.spark.lineage import require_checkpoint_directory, set_checkpoint_directory
 from dcrec_spark.spark.preflight import require_workers
 from dcrec_spark.spark.session import build_session, name_run, scratch_places
@@ -134,6 +135,7 @@ def _show_plan(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -
     """Open what a run would open, on the driver and in a task on the executors, and show it."""
     workers = require_workers(context.spark)
     lines = [*job.plan(context, job.extract(context)), f"output  {context.output}", f"workers {workers}"]
+    lines += [f"note    {warning}" for warning in context.run.warnings]
     title = Text("dry run: all checks passed, nothing was written", style="bold green")
     context.reporter.show(Group(title, *map(Text, lines)))
 
@@ -177,6 +179,7 @@ def start_session(config: JobConfig, writes: bool = True) -> SparkSession:
     """Start the session, with its checkpoint directory. writes : False does not create that."""
     with _restore_interrupt_handler():
         spark = build_session(config.run.name, config.spark.master, config.spark.conf)
+    require_runtimes(spark, config.spark.conf)
     if config.spark.checkpoint_dir is None:
         require_checkpoint_directory(spark)
     elif writes:

@@ -8,6 +8,8 @@ from typing import TypeAlias
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
+from dcrec_spark.spark.compat import BROKEN_FILE
+
 SPARK_FAILURES = (PySparkException, Py4JError)
 SparkFailure: TypeAlias = PySparkException | Py4JError
 
@@ -61,10 +63,24 @@ _TRACEBACK = "Traceback (most recent call last):"
 _LINES_OF_A_CAUSE = 3
 
 
+_DEAD_JVM = (
+    "Spark's JVM has died. The system may have ended it for want of memory: give the machine or container more, or "
+    "lower spark.driver.memory"
+)
+
+
 def message_of(error: BaseException) -> str:
     """Return what an error says, without the stack traces that Spark's and Py4J's errors have in their text."""
+    if _is_of_a_dead_jvm(error):
+        return _DEAD_JVM
     text = str(error)
     return reason(error) if isinstance(error, SPARK_FAILURES) or "\n\tat " in text else text
+
+
+def _is_of_a_dead_jvm(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, Py4JNetworkError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def reason(error: BaseException) -> str:
@@ -88,4 +104,5 @@ def _words(cause: str) -> str:
 
 def is_broken_file(error: SparkFailure) -> bool:
     """Whether a data file could not be read to its end, which Spark meets long after the source was opened."""
-    return "FAILED_READ_FILE" in str(error)
+    text = str(error)
+    return any(words in text for words in BROKEN_FILE)

@@ -166,7 +166,7 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, text: str, words: s
 
 
 def space_of(*overrides: str) -> dict[str, Any]:
-    return load_config(AllSettings, None, ["tuning.search=random", *overrides]).tuning.space
+    return load_config(AllSettings, None, ["tuning.trials=30", *overrides]).tuning.space
 
 
 def test_names_are_dotted_from_the_command_line_and_from_a_file() -> None:

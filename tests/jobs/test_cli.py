@@ -38,7 +38,7 @@ def test_the_help_lists_each_job() -> None:
 def test_each_job_says_what_it_reads_and_publishes(command: str) -> None:
     finished = dcrec_with(command, "--help")
     assert finished.exit_code == 0
-    for word in ("Reads", "Publishes", "--config FILE", "--set A.B=VALUE", "--dry-run", f"dcrec {command} "):
+    for word in ("\n  Reads ", "\n  Publishes ", "--config FILE", "--set A.B=VALUE", "--dry-run", f"dcrec {command} "):
         assert word in finished.output
 
 

@@ -88,6 +88,14 @@ def test_the_reason_of_a_failure_is_one_line(text: str, line: str) -> None:
     assert reason(PySparkException(text)) == line
 
 
+def test_a_dead_jvm_is_called_so_whatever_its_bridge_says() -> None:
+    """The system ends it where memory runs out, and Py4J then meets a closed port."""
+    refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+    refused.__context__ = Py4JNetworkError("Error while sending")
+    assert message_of(refused).startswith("Spark's JVM has died")
+    assert message_of(ConnectionRefusedError(errno.ECONNREFUSED, "another port")).endswith("another port")
+
+
 def test_what_an_error_says_has_no_stack_trace_and_is_whole_where_there_was_none(spark: SparkSession) -> None:
     with pytest.raises(Py4JJavaError) as caught:
         spark._jvm.java.net.URI("a b")  # type: ignore[union-attr]

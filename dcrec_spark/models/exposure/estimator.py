@@ -13,7 +13,7 @@ from dcrec_spark.models.exposure.held_out import held_out_likelihood, hold_out_e
 from dcrec_spark.models.exposure.model import ExposureParams, PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
-from dcrec_spark.models.fitting.checks import require_columns, require_same_ids
+from dcrec_spark.models.fitting.checks import require_columns
 from dcrec_spark.models.fitting.facts import FitFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
@@ -221,8 +221,6 @@ def _warm_start(
     if not isinstance(warm, PoissonFactorizationModel):
         raise TypeError(f"initialModel: found {warm!r}, expected a fitted PoissonFactorizationModel")
     require_exposure_rank(warm, family.rank)
-    require_same_ids("user", layout.user_ids, warm.userFactors)
-    require_same_ids("item", layout.item_ids, warm.itemFactors)
     return warm_start(family, layout, warm.userFactors, warm.itemFactors, NOTHING_SHARED, resources)
 
 

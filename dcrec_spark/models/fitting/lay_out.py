@@ -71,9 +71,9 @@ def lay_out(
         if settings.may_be_local:
             collected = _collected(pairs, given, settings, driver)
             if collected is not None:
-                return lay_out_in_process(collected, columns, settings.precision, distinct, new_only)
+                return lay_out_in_process(collected, columns, settings, distinct, new_only)
         require_workers(df.sparkSession)
-        checked = require_usable(pairs, list(values), columns)
+        checked = require_usable(pairs, list(values), columns, settings.signed)
         return lay_out_on_cluster(pairs, list(values), checked, settings, resources, given, distinct)
 
 

@@ -21,11 +21,12 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Generic, Self, TypeVar
 from uuid import uuid4
 
 from pyspark.ml.param import Params
-from pyspark.ml.util import DefaultParamsReader, MLReadable, MLReader, MLWritable, MLWriter
+from pyspark.ml.util import MLReadable, MLReader, MLWritable, MLWriter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -209,9 +210,9 @@ class Reader(MLReader[Any], Generic[S]):
         return instance
 
     def _read_part(self, files: Files, path: str, unless_done: ExitStack) -> Any:
-        read_metadata(files, path)  # for its words: pyspark.ml only says that a path is missing
         _require_known_classes(files, path)
-        part: Any = DefaultParamsReader.loadParamsInstance(files.uri(path), self.sparkSession)
+        module, _, name = read_metadata(files, path)["class"].rpartition(".")
+        part: Any = getattr(import_module(module), name).load(files.uri(path))
         if hasattr(part, "release"):
             unless_done.callback(part.release)
         return part

@@ -74,7 +74,7 @@ def settings_of(trained: Path, output: Path) -> dict[str, Any]:
         "evaluation.test_path": trained / "test.parquet",
         "output.path": output,
     }
-    return {**SCALE, "evaluation.bootstrap": 20, "recommend.top_n": 3, **places}
+    return {**SCALE, "recommend.top_n": 3, **places}
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +89,9 @@ def compared(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[O
 
 @pytest.fixture(scope="module")
 def alone(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An evaluation that names no second model, without resamples, of less training ratings than the model's."""
+    """An evaluation that names no second model, of less training ratings than the model's."""
     output = tmp_path_factory.mktemp("alone") / "out"
-    less = {"evaluation.bootstrap": 0, "input.path": trained / "less.parquet"}
-    return publish(Evaluate, {**settings_of(trained, output), **less})
+    return publish(Evaluate, {**settings_of(trained, output), "input.path": trained / "less.parquet"})
 
 
 def text_of(run: Path) -> str:

@@ -22,7 +22,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from dcrec_spark.config.jobs import JOB_CONFIGS, RetrainConfig, jobs_with, known_settings
-from dcrec_spark.config.load import load_config, places_of_refused
+from dcrec_spark.config.load import load_config, read_places
 from dcrec_spark.config.secrets import forget_secrets, masked_all
 from dcrec_spark.config.sections import PlacesConfig
 from dcrec_spark.errors import ConfigError, DcrecError, InterruptedRun, interruption
@@ -194,7 +194,7 @@ def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]
             except ConfigError as error:
                 if dry_run:
                     raise
-                refuse(job.name, places_of_refused(config, overrides), error)
+                refuse(job.name, read_places(config, overrides), error)
             run_job(job, settings, reporter, dry_run)
 
     return _force_option(command) if name.replace("-", "_") in jobs_with("audit.force") else command

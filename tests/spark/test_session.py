@@ -252,7 +252,7 @@ def test_no_setting_of_spark_is_on_the_command_line_of_the_jvm() -> None:
     # The log of a job has a line for each event, stack traces too.
     (line,) = [json.loads(line) for line in errors.splitlines() if "Shop" in line]
     assert (line["run_id"], line["event"], line["level"]) == ("r1", 'say "this"\nand that', "error")
-    assert line["exception"].startswith('java.lang.RuntimeException: no "x"\n\tat ')
+    assert line["exception"].lstrip().startswith('java.lang.RuntimeException: no "x"\n\tat ')
 
 
 @pytest.mark.cluster

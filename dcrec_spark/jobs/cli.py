@@ -30,7 +30,7 @@ from dcrec_spark.jobs.console import Reporter, mask_output
 from dcrec_spark.jobs.job import Job
 from dcrec_spark.jobs.runner import explain_unreachable, refuse, run_job
 from dcrec_spark.jobs.sinks import Places, open_places, table_of_runs
-from dcrec_spark.spark.cancellation import end_work
+from dcrec_spark.spark.cancellation import end_work, silence_bridge
 from dcrec_spark.spark.session import conf_file
 from dcrec_spark.version import __version__
 
@@ -403,7 +403,7 @@ def configure_logging(for_people: bool = False) -> None:
     # The bridge to the JVM also raises what it logs of a broken connection, and would log a signal as a stack trace.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     # It also logs by the root logger.
-    logging.getLogger().addFilter(lambda record: Path(record.pathname).parent.name != "py4j")
+    logging.getLogger().addFilter(silence_bridge)
 
 
 def _mask_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -158,7 +158,8 @@ class Run:
         java = "select java_method('java.lang.System', 'getProperty', 'java.version')"
         self.versions["java"] = spark.sql(java).collect()[0][0]
         began = self.started_at
-        self.run_id = new_run_id(began, newest)
+        if newest is not None and self.run_id <= newest:
+            self.run_id = new_run_id(began, newest)
         if newest is not None and newest > f"{began:%Y%m%dT%H%M%S}~":
             self.warnings.append(
                 f"a clock ran ahead or runs behind: it is {began:%Y-%m-%d %H:%M:%S} UTC here, and run {newest} was "

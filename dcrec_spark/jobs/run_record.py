@@ -32,8 +32,10 @@ from dcrec_spark.spark.failures import message_of
 from dcrec_spark.version import __version__
 
 RETRAIN = "retrain"
+# Of the rejects in the record of a run that is refused.
+_SAMPLED_ROWS, _SAMPLED_CHARACTERS = 10, 200
 # Facts with texts that others wrote, with secrets perhaps. The rest are numbers, names and times of this package.
-_TEXTS = frozenset({"name", "error", "configuration", "warnings", "source", "audit", "features"})
+_TEXTS = frozenset({"rejects", "name", "error", "configuration", "warnings", "source", "audit", "features"})
 _PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
 
 
@@ -112,7 +114,8 @@ class Run:
     compared : a metric of this model, of the last one and of a baseline, on held-out ratings. unchanged_since : the run
     that stays published because the input has not changed. since : run_id and counts of the run before. features : side
     -> columns, rows and matched ids. input_window : days of the ratings. blend : weights of the members, and mean
-    squared errors on the ratings that chose them. parameters : numbers of the model that all pairs share.
+    squared errors on the ratings that chose them. parameters : numbers of the model that all pairs share. rejects : a
+    sample, of a run whose rows are refused.
     """
 
     run_id: str
@@ -140,6 +143,7 @@ class Run:
     blend: dict[str, dict[str, float]] | None = None
     parameters: dict[str, float] = field(default_factory=dict)
     since: dict[str, Any] | None = None
+    rejects: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
     def begin(cls, job: str, config: JobConfig, timings: Mapping[str, float]) -> "Run":
@@ -154,7 +158,8 @@ class Run:
         java = "select java_method('java.lang.System', 'getProperty', 'java.version')"
         self.versions["java"] = spark.sql(java).collect()[0][0]
         began = self.started_at
-        self.run_id = new_run_id(began, newest)
+        if newest is not None and self.run_id <= newest:
+            self.run_id = new_run_id(began, newest)
         if newest is not None and newest > f"{began:%Y%m%dT%H%M%S}~":
             self.warnings.append(
                 f"a clock ran ahead or runs behind: it is {began:%Y-%m-%d %H:%M:%S} UTC here, and run {newest} was "
@@ -209,6 +214,13 @@ class Run:
         self.reasons = dict(valid.reasons)
         self.warnings += valid.warnings
         self.data_fingerprint = fingerprint(valid.ratings)
+
+    def note_refusal(self, counts: dict[str, int], reasons: dict[str, int], rejects: DataFrame) -> None:
+        """Note rows that are refused, with a sample of the rejects."""
+        self.counts |= counts
+        self.reasons = dict(reasons)
+        rows = rejects.select(F.substring("raw", 1, _SAMPLED_CHARACTERS).alias("raw"), "reasons").limit(_SAMPLED_ROWS)
+        self.rejects = [row.asDict() for row in rows.collect()]
 
     def note_fits(self, model: AnyModel) -> None:
         """Note the results of the fits, and what is wrong with them."""
@@ -301,6 +313,7 @@ class Run:
             "unchanged_since": self.unchanged_since,
             "features": self.features,
             "since": self.since,
+            "rejects": self.rejects,
             "blend": self.blend,
             "audit": {
                 "verdicts": list(map(asdict, self.verdicts.all)),

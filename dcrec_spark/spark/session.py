@@ -303,7 +303,7 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
         rest = _read_arguments(before or "")[1] or ["pyspark-shell"]
         # Everybody on the machine may read the command line of the JVM, and this user alone a temporary file.
         with tempfile.NamedTemporaryFile("w", suffix=".conf", encoding="utf-8") as file:
-            file.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())
+            file.writelines(f"{_escape(name)}={_escape(value)}\n" for name, value in settings.items())
             file.flush()
             os.environ[_ARGUMENTS] = shlex.join(["--properties-file", file.name, *rest])
             try:
@@ -323,7 +323,7 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
         SparkContext._ensure_initialized(gateway=gateway)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Write a name or a value as Java reads it in a file of properties."""
     return re.sub(r"[\\ :=#!]", r"\\\g<0>", text).replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
 

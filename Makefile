@@ -84,7 +84,7 @@ build/dcrec_spark.zip: $(READY) $(PACKAGE)
 	@rm -rf build/wheel && $(PIP) wheel --use-pep517 --no-deps --wheel-dir build/wheel . && mv build/wheel/*.whl $@
 
 jars: $(READY)
-	@$(BIN)/python -m dcrec_spark.spark.jars $(VENV)/jars >/dev/null
+	@$(BIN)/dcrec jars --folder $(VENV)/jars >/dev/null
 
 docs: $(READY)  ## Build the documentation into build/site, warnings are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo 'build/site/index.html'

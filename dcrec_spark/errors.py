@@ -54,6 +54,12 @@ class DiskFullError(DcrecError):
     exit_code = 7
 
 
+class UnreachableError(DcrecError):
+    """A database, catalog or store could not be reached. The same command may succeed later."""
+
+    exit_code = 8
+
+
 class FitError(DcrecError):
     """The optimisation left the space of usable models: NaN, all-zero or duplicate factors, a rising objective."""
 

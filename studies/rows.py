@@ -20,6 +20,7 @@ from pyspark.ml.recommendation import ALS
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.local.fits import NO_FEATURES, Exposure, Outcome, Ratings, fit_exposure, fit_outcome
+from dcrec_spark.spark.compat import collect_arrow
 from dcrec_spark.spark.session import build_session
 from studies.data import DataSet
 
@@ -147,7 +148,7 @@ def _mllib(ratings: Ratings, settings: Settings, seed: int, implicit: bool) -> A
     model = als.fit(spark.createDataFrame(pa.table(columns)).coalesce(1))
     users, items = np.zeros((len(ratings.user_key), als.getRank())), np.zeros((len(ratings.item_key), als.getRank()))
     for side, factors in ((users, model.userFactors), (items, model.itemFactors)):
-        for row in factors.toArrow().to_pylist():
+        for row in collect_arrow(factors).to_pylist():
             side[row["id"]] = row["features"]
     return np.asarray(users @ items.T)
 

@@ -6,7 +6,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, _parse_datatype_string
+
+from dcrec_spark.spark.compat import frame_of_arrow
 
 
 def frame_of(spark: SparkSession, rows: Iterable[Iterable[Any]], schema: str | StructType) -> DataFrame:
@@ -14,7 +16,7 @@ def frame_of(spark: SparkSession, rows: Iterable[Iterable[Any]], schema: str | S
 
     With ``spark.createDataFrame(rows, schema)`` they would go through Python workers whenever the DataFrame is used.
     """
-    fields = (StructType.fromDDL(schema) if isinstance(schema, str) else schema).fields
+    fields = (_parse_datatype_string(schema) if isinstance(schema, str) else schema).fields
     columns: list[Any] = list(zip(*rows, strict=True)) or [[] for _ in fields]
     arrays = [pa.array(column, to_arrow_type(field.dataType)) for column, field in zip(columns, fields, strict=True)]
-    return spark.createDataFrame(pa.table(arrays, [field.name for field in fields]), schema)
+    return frame_of_arrow(spark, pa.table(arrays, [field.name for field in fields]))

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from dcrec_spark.engine.build import BlockPlan, build_cluster_side
 from dcrec_spark.engine.cluster import ClusterSide
 from dcrec_spark.engine.heavy_items import Heavy
+from dcrec_spark.spark.compat import frame_of_arrow
 from dcrec_spark.spark.lineage import fixed_placement
 from tests.reference.poisson import Array
 
@@ -57,7 +58,7 @@ def sides_of(
     n_users, n_items = observed.shape
     u, i = np.nonzero(observed)
     at = {name: table[u, i] for name, table in values.items()}
-    pairs = spark.createDataFrame(pa.table({"u": u, "i": i, **at}))
+    pairs = frame_of_arrow(spark, pa.table({"u": u, "i": i, **at}))
     by_user = pairs.select(F.col("u").alias("row"), F.col("i").alias("col"), *values)
     by_item = pairs.select(F.col("i").alias("row"), F.col("u").alias("col"), *values)
     user_ids, item_ids = ids(spark, n_users), ids(spark, n_items)

@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,8 +54,8 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     path : a YAML file with the settings that differ from the defaults (``conf/base.yaml`` lists them), or None. Several
     jobs may share a file: settings of other jobs are ignored, and logged.
     overrides : ``"section.name=value"`` each, the value read as YAML.
-    Raises ConfigError: the file is missing or is not YAML, an override is not ``name=value`` or sets what another job
-    has, a setting is unknown (the nearest known name is suggested), has the wrong type or is out of range, or an
+    Raises ConfigError: the file is missing or is not YAML. An override is not ``name=value``, or sets what another job
+    has. A setting is unknown (the nearest known name is suggested), has the wrong type or is out of range. An
     environment variable is not set.
     """
     layers = [(f"configuration file {path}", _from_file(path, kind))] if path is not None else []
@@ -75,6 +76,23 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
         # The chained pydantic error would print the values, secrets too.
         lines = [validation_message(one, as_written, kind, sources) for one in error.errors()]
         raise ConfigError("\n".join(lines)) from None
+
+
+def places_of_refused(path: Path | None, overrides: Sequence[str]) -> JobConfig:
+    """Return what can be read of settings that are refused: where the record and the metrics of the run go."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in ["", *overrides]:
+        with suppress(ConfigError):
+            layer = _from_override(text, AllSettings) if text else _from_file(path, AllSettings) if path else {}
+            for section, body in layer.items():
+                found.setdefault(section, {}).update(body if isinstance(body, Mapping) else {})
+    config: dict[str, dict[str, Any]] = {}
+    for section, name in (("output", "path"), ("run", "name"), ("run", "run_date"), ("run", "metrics_file")):
+        with suppress(ConfigError, ValidationError):
+            one = _resolve({section: {name: found.get(section, {})[name]}}) if name in found.get(section, {}) else {}
+            JobConfig.model_validate(one)
+            config.setdefault(section, {}).update(one.get(section, {}))
+    return JobConfig.model_validate(config)
 
 
 # ---- YAML

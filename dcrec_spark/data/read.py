@@ -190,7 +190,7 @@ def _first_that_exists(
         try:
             return read(spark, f"{path.rstrip('/')}/{name}")
         except AnalysisException as error:
-            if error.getCondition() != "PATH_NOT_FOUND":
+            if "PATH_NOT_FOUND" not in str(error):
                 raise
     raise DataError(f"input {path!r}: expected a file, or a directory that has {' or '.join(usual)}; found neither")
 

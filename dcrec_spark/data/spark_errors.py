@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from dcrec_spark.config.secrets import mask_secrets
 from dcrec_spark.errors import DataError
+from dcrec_spark.spark.compat import BROKEN_FILE
 from dcrec_spark.spark.failures import SPARK_FAILURES, SparkFailure, is_broken_file, reason
 
 # The setting that says in which format the files are, by the one that says where; elsewhere their names say so.
@@ -22,6 +23,8 @@ _ADVICE = {
     # Spark's limit of columns, which a line meets whose delimiter or quotes are others than the settings say.
     "out of bounds for length 20480": "a line has more than 20,480 columns; check input.options.sep",
     "CANNOT_READ_FILE_FOOTER": "a file is not in the format that {format} says, or is damaged",
+    "S3AFileSystem not found": "no archive for s3a: is there; python -m dcrec_spark.spark.jars FOLDER s3 fetches what "
+    "spark.jars has to name",
     "org.postgresql.Driver": "no JDBC driver for input.options.url; name its jar in spark.jars",
     "Failed to find data source: avro": "set spark.conf.spark.jars.packages=org.apache.spark:spark-avro_2.13:VERSION, "
     "with the version of Spark",
@@ -54,7 +57,8 @@ def reading_rows() -> Iterator[None]:
 
 def explain(error: SparkFailure, setting: str = "input.path") -> str:
     """One line: the advice where the failure is a known one, then Spark's own reason without secrets."""
-    text = str(error)
+    # Spark 3.5 has several names for a broken file, and none for the one that is.
+    text = f"{error} {BROKEN_FILE[0] if is_broken_file(error) else ''}"
     advice = [
         hint.format(setting=setting, format=_FORMATS.get(setting, "its name"))
         for known, hint in _ADVICE.items()

@@ -4,14 +4,12 @@ import hashlib
 import json
 import platform
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-import structlog
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -32,7 +30,6 @@ from dcrec_spark.publish import parquet, schemas
 from dcrec_spark.spark.failures import message_of
 from dcrec_spark.version import __version__
 
-_log = structlog.get_logger()
 RETRAIN = "retrain"
 # Facts with texts that others wrote, with secrets perhaps. The rest are numbers, names and times of this package.
 _TEXTS = frozenset({"name", "error", "configuration", "warnings", "source", "audit", "features"})
@@ -136,23 +133,34 @@ class Run:
     blend: dict[str, dict[str, float]] | None = None
 
     @classmethod
-    def begin(
-        cls, job: str, config: JobConfig, spark: SparkSession, timings: Mapping[str, float], newest: str | None
-    ) -> "Run":
-        """Start the record of a run. newest : the newest run that is published."""
+    def begin(cls, job: str, config: JobConfig, timings: Mapping[str, float]) -> "Run":
+        """Start the record of a run."""
         started = datetime.now(UTC)
-        run = cls(new_run_id(started, newest), job, config, started, _versions(spark), timings)
-        if newest is not None and newest > f"{started:%Y%m%dT%H%M%S}~":
-            run.warnings.append(
-                f"a clock ran ahead or runs behind: it is {started:%Y-%m-%d %H:%M:%S} UTC here, and run {newest} was "
-                f"published before this one began. This one is called {run.run_id}, so that names rise from run to run"
+        packages = {name: version(name) for name in _PACKAGES}
+        versions = {"dcrec-spark": __version__, "python": platform.python_version(), **packages}
+        return cls(new_run_id(started, None), job, config, started, versions, timings)
+
+    def follow(self, newest: str | None, spark: SparkSession) -> None:
+        """Note the Java, and take a name that comes after the newest run that is published."""
+        java = "select java_method('java.lang.System', 'getProperty', 'java.version')"
+        self.versions["java"] = spark.sql(java).collect()[0][0]
+        began = self.started_at
+        self.run_id = new_run_id(began, newest)
+        if newest is not None and newest > f"{began:%Y%m%dT%H%M%S}~":
+            self.warnings.append(
+                f"a clock ran ahead or runs behind: it is {began:%Y-%m-%d %H:%M:%S} UTC here, and run {newest} was "
+                f"published before this one began. This one is called {self.run_id}, so that names rise from run to run"
             )
-        return run
 
     @property
     def run_date(self) -> date:
         """The day of the tables."""
         return date.fromisoformat(str(self.config.run.run_date))
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What each line of its log has."""
+        return {"run_id": self.run_id, "job": self.job, "run_date": self.run_date.isoformat()}
 
     @property
     def model_version(self) -> str | None:
@@ -229,22 +237,13 @@ class Run:
         row |= {name: datetime.fromisoformat(facts[name]) for name in ("started_at", "finished_at")}
         return spark.createDataFrame([row], schemas.RUNS)
 
-    @contextmanager
-    def record_failure(self, spark: SparkSession, output: str) -> Iterator[None]:
-        """Leave run.json of a run that fails inside, and let the failure go on."""
-        try:
-            yield
-        except BaseException as error:
-            stop = interruption(error)
-            status, code = ("failed", error.exit_code if isinstance(error, DcrecError) else 1)
-            if stop is not None:
-                status, code = "interrupted", InterruptedRun.exit_code
-            message = f"{type(stop or error).__name__}: {message_of(stop or error)}"
-            try:
-                parquet.record_aside(output, self.run_id, self.facts(status, code, message), spark)
-            except OSError as unwritten:
-                _log.warning("the record of the failed run could not be written", reason=str(unwritten))
-            raise
+    def failure_record(self, error: BaseException) -> dict[str, Any]:
+        """Return run.json of a run that ends with an error."""
+        stop = interruption(error)
+        status, code = ("failed", error.exit_code if isinstance(error, DcrecError) else 1)
+        if stop is not None:
+            status, code = "interrupted", InterruptedRun.exit_code
+        return self.facts(status, code, f"{type(stop or error).__name__}: {message_of(stop or error)}")
 
     def facts(self, status: str, exit_code: int, error: str | None) -> dict[str, Any]:
         """Return run.json of the run as it is now."""
@@ -309,9 +308,3 @@ def fingerprint(ratings: DataFrame) -> str:
     total = F.sum(F.xxhash64(*sorted(ratings.columns)).cast("decimal(38,0)"))
     sums = ratings.agg(total.alias("total"), F.count("*").alias("rows")).collect()[0]
     return f"{int(sums['total']) % 2**64:016x}{sums['rows']:08x}"
-
-
-def _versions(spark: SparkSession) -> dict[str, str]:
-    java = spark.sql("select java_method('java.lang.System', 'getProperty', 'java.version')").collect()[0][0]
-    packages = {name: version(name) for name in _PACKAGES}
-    return {"dcrec-spark": __version__, "python": platform.python_version(), "java": java, **packages}

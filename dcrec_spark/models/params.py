@@ -55,11 +55,28 @@ class ExposureSource:
 _CLASSES: dict[str, type] = {"model": Model, "exposure": ExposureSource, "frame": DataFrame}
 
 
-class Getter(Generic[T]):
+class Accessor:
+    """What getters and setters share: their own name, which ``help()`` shows, and that of their Param."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._name, self._own_name = setting.param, ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._own_name = name
+
+    def __repr__(self) -> str:
+        return f"{self._own_name}(...)"
+
+    def _as_method(self, function: F) -> F:
+        function.__name__, function.__qualname__, function.__doc__ = self._own_name, self._own_name, self.__doc__
+        return function
+
+
+class Getter(Accessor, Generic[T]):
     """``getRank``: return the value of a Param."""
 
     def __init__(self, setting: Setting) -> None:
-        self._name = setting.param
+        super().__init__(setting)
         self.__doc__ = f"Value of ``{setting.param}``: {setting.explain(as_param=True)}."
 
     @overload
@@ -69,17 +86,24 @@ class Getter(Generic[T]):
     def __get__(self, instance: Params, owner: type) -> Callable[[], T]: ...
 
     def __get__(self, instance: Params | None, owner: type) -> Any:
-        return self if instance is None else lambda: instance.getOrDefault(self._name)
+        if instance is None:
+            return self
+
+        def get_param() -> Any:
+            return instance.getOrDefault(self._name)
+
+        return self._as_method(get_param)
 
 
-class Setter(Generic[T]):
+class Setter(Accessor, Generic[T]):
     """``setRank``: set a Param, and return the estimator.
 
     Raises TypeError: the value is outside the Param's domain. AttributeError: a fitted model keeps the Param.
     """
 
     def __init__(self, setting: Setting) -> None:
-        self._name, self._of_model = setting.param, setting.of_model
+        super().__init__(setting)
+        self._of_model = setting.of_model
         self.__doc__ = f"Set ``{setting.param}``: {setting.explain(as_param=True)}."
 
     @overload
@@ -97,7 +121,7 @@ class Setter(Generic[T]):
                 raise AttributeError(f"a fitted model keeps its {self._name}: set it on the estimator, and fit again")
             return instance._set(**{self._name: value})
 
-        return set_param
+        return self._as_method(set_param)
 
 
 def param(kind: type[T], setting: Setting) -> tuple[Param[T], Getter[T], Setter[T]]:

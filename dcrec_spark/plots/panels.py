@@ -125,9 +125,19 @@ def forest(rows: Mapping[str, Estimate], x: str, zero: bool = False) -> Figure:
     return panel(draw, (SIZE[0], 1.0 + 0.3 * len(rows)))
 
 
-def panel(draw: Callable[[Axes], None], size: tuple[float, float] = SIZE) -> Figure:
+class Picture(Figure):
+    """A figure that a notebook shows, without pyplot."""
+
+    def _repr_svg_(self) -> str:
+        text = StringIO()
+        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "notebook"}):
+            self.savefig(text, format="svg", metadata={"Date": None})
+        return text.getvalue()
+
+
+def panel(draw: Callable[[Axes], None], size: tuple[float, float] = SIZE) -> Picture:
     """Return a figure of one panel, drawn and styled."""
-    figure = Figure(figsize=size, layout="constrained")
+    figure = Picture(figsize=size, layout="constrained")
     figure.patch.set_alpha(0.0)
     axes = figure.subplots()
     draw(axes)

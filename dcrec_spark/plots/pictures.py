@@ -25,6 +25,7 @@ from dcrec_spark.plots.panels import (
     ACCENT,
     FILL,
     INK,
+    Picture,
     draw_log_likelihoods,
     draw_p_values,
     forest,
@@ -43,7 +44,7 @@ def plot_predictive_check(check: PredictiveCheck, bins: int = 20) -> Figure:
     check : result of ``PoissonFactorizationModel.predictiveCheck``. bins : bars of the histogram of p-values.
     Returns two panels, 9 by 3.6 inches. Save it with ``figure.savefig("check.svg")``.
     """
-    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+    figure = Picture(figsize=(9.0, 3.6), layout="constrained")
     figure.patch.set_alpha(0.0)
     users, overall = figure.subplots(1, 2)
     draw_p_values(users, check, check.histogram(bins))

@@ -7,6 +7,7 @@ A session that has a method is given it, whatever its version says: managed serv
     DataFrame.toArrow                  4.0        the batches that toPandas collects
     createDataFrame of an Arrow table  4.0        the stream of batches that createDataFrame of pandas writes
     groupBy, cogroup: applyInArrow     4.0        applyInPandas, which copies each cell once more in each direction
+    inheritable_thread_target(session) 4.0        takes the function
     Column.try_cast                    4.0        the expression of SQL's try_cast
     is_valid_utf8                      4.0        decoded and encoded again
 """
@@ -17,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 import pyspark
+from pyspark import inheritable_thread_target
 from pyspark.sql import Column, DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -24,6 +26,16 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from dcrec_spark.errors import ConfigError
 
 SUPPORTED = ("3.5", "4.0", "4.1", "4.2", "4.3")
+# What Spark says of a file that it cannot read to its end: from 4.0 on the first, in front of all others.
+BROKEN_FILE = (
+    "FAILED_READ_FILE",
+    "TextParsingException",
+    "CSV header does not conform",
+    "Encountered error while reading file",
+    "is not a Parquet file",
+    "Parquet column cannot be converted",
+    "java.io.EOFException: Unexpected end of input stream",
+)
 _PLACE = "__place"
 # Spark's hash of a whole number, Murmur 3 of 32 bits, backwards: xors of shifts and factors, modulo 2**32.
 _SEED, _WORD = 42, 2**32
@@ -73,6 +85,13 @@ def frame_of_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
         session._jvm.ArrowIteratorServer,
     )
     return DataFrame(helper.toDataFrame(batches, schema.json(), session._jsparkSession), session)
+
+
+def of_thread(spark: SparkSession, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function for other threads, whose jobs are of the same group as those of this thread."""
+    if hasattr(DataFrame, "toArrow"):
+        return cast(Callable[..., Any], inheritable_thread_target(spark)(function))
+    return inheritable_thread_target(function)
 
 
 def place(frame: DataFrame, n: int, number: str) -> DataFrame:

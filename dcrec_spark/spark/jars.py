@@ -1,25 +1,34 @@
-"""Fetch the Java archives that warehouses need into a folder, with the Ivy that comes with pyspark.
+"""Java archives that warehouses need: fetched with the Ivy that comes with pyspark, and checked against the Spark.
 
-``python -m dcrec_spark.spark.jars FOLDER [ARTIFACT ...]`` fetches those that conf/jars.txt lists, or the named ones,
-checks them against their checksums, and writes what ``spark.jars`` takes to standard output. What is there stays.
+A runtime of Iceberg or Delta is built for one series of Spark, such as 4.1. conf/jars.txt lists one for each series
+that has any.
 """
 
 import hashlib
+import re
 import subprocess
-import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyspark
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.spark.compat import SUPPORTED, series_of
 from dcrec_spark.spark.java import ensure_java
 from dcrec_spark.spark.session import conf_file
 
 LIST = "jars.txt"
+_SPARK = "spark-"
+# The archives whose names say which Spark they are built for, and the classes that are in them.
+# Delta's for Spark 3.5 have Scala's version alone.
+_BUILT_FOR = re.compile(r"((iceberg|delta)-spark(?:-runtime-|_)(?:(\d+\.\d+)_2\.1\d|2\.12))")
+_SETS_CLASSES = re.compile(r"spark\.sql\.(extensions|catalog\.\w+)")
+_CATALOGS = re.compile(r"\b((?:org\.apache\.|io\.|org\.apache\.spark\.sql\.)(iceberg|delta)\.[\w.]+)")
 TIMEOUT_SECONDS = 300
 # Each is a process that mostly waits for the network.
 SIDE_BY_SIDE = 4
@@ -31,7 +40,7 @@ class Jar(NamedTuple):
     """One archive, by its coordinates, and the checksum that it has to have.
 
     version : with a classifier, for what an artifact has besides its main archive: ``1.0:tests``.
-    purpose : what needs it with others.
+    purpose : what needs it with others, or the only Spark that it is built for: ``spark-4.1``.
     """
 
     group: str
@@ -59,28 +68,98 @@ class Jar(NamedTuple):
         )
 
 
-def listed_jars() -> list[Jar]:
-    """Read conf/jars.txt."""
+def listed_jars(spark: str | None = None) -> list[Jar]:
+    """Read conf/jars.txt. spark : a version, which leaves out what is built for others. None: the installed one."""
     lines = conf_file(LIST).read_text(encoding="utf-8").splitlines()
-    return [Jar(*line.split()) for line in lines if line.strip() and not line.startswith("#")]
+    jars = [Jar(*line.split()) for line in lines if line.strip() and not line.startswith("#")]
+    ours = f"{_SPARK}{series_of(spark or pyspark.__version__)}"
+    return [
+        jar._replace(purpose=jar.purpose.replace(ours, ""))
+        for jar in jars
+        if jar.purpose == ours or not jar.purpose.startswith(_SPARK)
+    ]
+
+
+def series_with_runtime(product: str) -> list[str]:
+    """Return the series of Spark that a runtime of ``iceberg`` or ``delta`` is listed for."""
+    return [series for series in SUPPORTED if any(jar.artifact.startswith(product) for jar in listed_jars(series))]
 
 
 def fetch_jars(folder: Path, artifacts: Sequence[str] = ()) -> list[Path]:
-    """Bring archives into a folder. One that is there with its checksum is not fetched again.
+    """Bring archives for the installed Spark into a folder. One that is there with its checksum is not fetched again.
 
     folder : Made if it is not there. artifacts : Beginnings of artifacts' names, such as ``iceberg`` or ``postgresql``,
     or what many are for: ``s3``. None: all.
     Raises ConfigError: one is not listed, can not be fetched, or is another file than the checksum says.
     """
     chosen = [jar for jar in listed_jars() if not artifacts or any(_is_meant(jar, name) for name in artifacts)]
-    missing = [name for name in artifacts if not any(_is_meant(jar, name) for jar in chosen)]
-    if missing:
-        raise ConfigError(f"conf/{LIST} lists no artifact that begins with {', '.join(missing)}")
+    for name in artifacts:
+        if not any(_is_meant(jar, name) for jar in chosen):
+            raise ConfigError(
+                _no_runtime(name, pyspark.__version__)
+                if series_with_runtime(name)
+                else f"conf/{LIST} lists no artifact that begins with {name}"
+            )
+    for jar in chosen if artifacts else []:
+        if jar.artifact == "hadoop-aws" and jar.version != _hadoop():
+            raise ConfigError(
+                f"conf/{LIST} lists hadoop-aws {jar.version}, and Spark {pyspark.__version__} comes with Hadoop "
+                f"{_hadoop()}: set spark.jars.packages to org.apache.hadoop:hadoop-aws:{_hadoop()} instead"
+            )
     return bring_jars(folder, chosen)
+
+
+def _hadoop() -> str:
+    (client,) = (Path(pyspark.__path__[0]) / "jars").glob("hadoop-client-api-*.jar")
+    return client.stem.rpartition("-")[2]
 
 
 def _is_meant(jar: Jar, name: str) -> bool:
     return jar.purpose == name if jar.purpose else jar.artifact.startswith(name)
+
+
+def require_runtimes(spark: SparkSession, conf: Mapping[str, str]) -> None:
+    """Refuse a session whose catalogs need a runtime that it lacks, or that is built for another Spark.
+
+    conf : what the session was asked for, besides its own settings.
+    Raises ConfigError: names the version of both, and the cure.
+    """
+    if not hasattr(spark, "_jsparkSession"):
+        return
+    settings = {**dict(spark.sparkContext.getConf().getAll()), **conf}
+    named = f"{settings.get('spark.jars', '')},{settings.get('spark.jars.packages', '')}"
+    for archive, product, series in _BUILT_FOR.findall(named):
+        series = series or "3.5"
+        if series != series_of(spark.version):
+            raise ConfigError(
+                f"spark.jars has {archive}, which is built for Spark {series}, and this is Spark {spark.version}; "
+                f"{_cure(product, spark.version)}"
+            )
+    jvm: Any = spark._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for name, value in sorted(settings.items()):
+        for class_name, product in _CATALOGS.findall(value) if _SETS_CLASSES.fullmatch(name) else []:
+            try:
+                loader.loadClass(class_name)
+            except Py4JJavaError as error:
+                raise ConfigError(
+                    f"{name} is {class_name}, which Spark {spark.version} has no archive for; "
+                    f"{_cure(product, spark.version)}"
+                ) from error
+
+
+def _cure(product: str, version: str) -> str:
+    if series_of(version) not in series_with_runtime(product):
+        return _no_runtime(product, version)
+    return f"'dcrec jars {product}' fetches the one for it, and prints the value of spark.jars"
+
+
+def _no_runtime(product: str, version: str) -> str:
+    known = series_with_runtime(product)
+    return (
+        f"{product.capitalize()} has no runtime for Spark {series_of(version)}: install a Spark that it has one for "
+        f"({', '.join(known)}), such as pip install 'pyspark=={known[-1]}.*'"
+    )
 
 
 def _fetch(folder: Path, jar: Jar, java: Path) -> None:
@@ -125,20 +204,3 @@ def bring_jars(folder: Path, jars: Sequence[Jar]) -> list[Path]:
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
             list(pool.map(lambda jar: _fetch(folder, jar, java), wanted))
     return list(there.values())
-
-
-def main() -> None:
-    """Fetch, and write the value of ``spark.jars``."""
-    if len(sys.argv) < 2:
-        sys.stderr.write("usage: python -m dcrec_spark.spark.jars FOLDER [ARTIFACT ...]\n")
-        sys.exit(ConfigError.exit_code)
-    try:
-        paths = fetch_jars(Path(sys.argv[1]), sys.argv[2:])
-    except ConfigError as error:
-        sys.stderr.write(f"error: {error}\n")
-        sys.exit(error.exit_code)
-    sys.stdout.write(",".join(str(path.resolve()) for path in paths) + "\n")
-
-
-if __name__ == "__main__":
-    main()

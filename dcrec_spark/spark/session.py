@@ -31,6 +31,7 @@ from dcrec_spark.spark.java import ensure_java, without_incubator_warning
 DEFAULT_MASTER = "local[*]"
 _PARTITIONS_PER_CORE = 4
 _LOOPBACK = "127.0.0.1"
+_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _MIB = 2**20
 _PROPERTY = re.compile(r"^\s*([^\s#!=:]+)\s*[=:\s]\s*(.*?)\s*$", re.MULTILINE)
 _OF_EVERY_JVM = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
@@ -78,6 +79,8 @@ def build_session(
     with without_incubator_warning():
         _start_jvm(settings)
         session = _builder(settings).getOrCreate()
+    if _is_submitted():
+        _quieten()
     atexit.register(_stop, session)
     return session
 
@@ -124,7 +127,7 @@ def _given_settings() -> dict[str, str]:
     if folder is None and "SPARK_HOME" in os.environ:
         folder = str(Path(os.environ["SPARK_HOME"], "conf"))
     of_machine = _read_properties(Path(folder, "spark-defaults.conf")) if folder else {}
-    return {**of_machine, **_read_arguments(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))}
+    return {**of_machine, **_read_arguments(os.environ.get(_ARGUMENTS, ""))[0]}
 
 
 def _is_submitted() -> bool:
@@ -135,20 +138,23 @@ def _read_properties(path: Traversable) -> dict[str, str]:
     return dict(_PROPERTY.findall(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
-def _read_arguments(arguments: str) -> dict[str, str]:
-    """Read the settings among spark-submit's arguments that would otherwise be overruled here."""
+def _read_arguments(arguments: str) -> tuple[dict[str, str], list[str]]:
+    """Read the settings among spark-submit's arguments, which would otherwise be overruled here, and the rest."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--master", dest="spark.master")
     parser.add_argument("--name", dest="spark.app.name")
     parser.add_argument("--driver-memory", dest="spark.driver.memory")
     parser.add_argument("--driver-java-options", dest="spark.driver.extraJavaOptions")
     parser.add_argument("--conf", "-c", action="append", default=[])
+    parser.add_argument("--properties-file")
     # Joined, since argparse takes no value that looks like an option.
     joined = re.sub(r"(--driver-java-options)\s+", r"\1=", arguments)
-    options = vars(parser.parse_known_args(shlex.split(joined))[0])
-    properties = (pair.partition("=") for pair in options.pop("conf"))
+    known, rest = parser.parse_known_args(shlex.split(joined))
+    options = vars(known)
+    file, pairs = options.pop("properties_file"), (pair.partition("=") for pair in options.pop("conf"))
     flags = {name: value for name, value in options.items() if value is not None}
-    return {**{name: value for name, _, value in properties}, **flags}
+    of_file = {} if file is None else _read_properties(Path(file))
+    return {**of_file, **{name: value for name, _, value in pairs}, **flags}, rest
 
 
 def _local_settings() -> dict[str, str]:
@@ -186,6 +192,33 @@ def _logging() -> str:
     """Choose the file that says what Spark logs, by name: a folder on the class path would exclude class archives."""
     configured = "SPARK_HOME" in os.environ or "SPARK_CONF_DIR" in os.environ
     return "" if configured else f"-Dlog4j2.configurationFile={(conf_directory() / 'log4j2.properties').as_uri()}"
+
+
+def _quieten() -> None:
+    """Have the JVM of spark-submit log what one that is started here would, unless somebody has configured its log.
+
+    By default it logs every task. It configures its log once more when a context is made, so this comes afterwards.
+    """
+    jvm: Any = SparkContext._jvm
+    homes = [os.environ.get("SPARK_CONF_DIR"), os.path.join(os.environ.get("SPARK_HOME", ""), "conf")]
+    named = [jvm.System.getProperty(name) for name in ("log4j2.configurationFile", "log4j.configurationFile")]
+    if any(named) or any(home and Path(home, "log4j2.properties").is_file() for home in homes):
+        return
+    configurator = jvm.org.apache.logging.log4j.core.config.Configurator
+    file = conf_directory() / "log4j2.properties"
+    if file.is_file():
+        jvm.System.setProperty("dcrec.log", os.environ.get("DCREC_LOG", "plain"))
+        configurator.reconfigure(jvm.java.net.URI(file.as_uri()))
+    else:  # in a zip file
+        configurator.setRootLevel(jvm.org.apache.logging.log4j.Level.WARN)
+
+
+def name_run(spark: SparkSession, **names: str) -> None:
+    """Name a run in the lines that the JVM logs from now on."""
+    if hasattr(spark, "_jsparkSession"):
+        jvm: Any = spark._jvm
+        for name, value in names.items():
+            jvm.System.setProperty(f"dcrec.{name}", value)
 
 
 def _collector(wanted: Mapping[str, str]) -> str:
@@ -230,13 +263,25 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
     this process does: its standard input ends.
     """
     if SparkContext._gateway is None and not _is_submitted():
-        # Not those of SQL, which the session takes itself: a catalog's credential is among them, and everybody on the
-        # machine may read the command line of the JVM.
-        conf = SparkConf().setAll(
-            [(name, value) for name, value in settings.items() if not name.startswith("spark.sql.")]
-        )
-        gateway = launch_gateway(conf, {"process_group": 0})  # type: ignore[no-untyped-call]
+        before = os.environ.get(_ARGUMENTS)
+        rest = _read_arguments(before or "")[1] or ["pyspark-shell"]
+        # Everybody on the machine may read the command line of the JVM, and this user alone a temporary file.
+        with tempfile.NamedTemporaryFile("w", suffix=".conf", encoding="utf-8") as file:
+            file.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())
+            file.flush()
+            os.environ[_ARGUMENTS] = shlex.join(["--properties-file", file.name, *rest])
+            try:
+                gateway = launch_gateway(None, {"process_group": 0})  # type: ignore[no-untyped-call]
+            finally:
+                del os.environ[_ARGUMENTS]
+                if before is not None:
+                    os.environ[_ARGUMENTS] = before
         SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _escaped(text: str) -> str:
+    """Write a name or a value as Java reads it in a file of properties."""
+    return re.sub(r"[\\ :=#!]", r"\\\g<0>", text).replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
 
 
 def scratch_places(session: SparkSession) -> dict[str, str]:

@@ -89,7 +89,7 @@ class ObjectFiles(HadoopStore):
         except OSError as error:
             raise ConfigError(
                 f"{setting} is {uri!r}, which can not be opened ({error}); S3 needs in spark.jars the archives that "
-                "'python -m dcrec_spark.spark.jars FOLDER s3' fetches, and credentials in the environment"
+                "'dcrec jars s3' fetches, and credentials in the environment"
             ) from error
 
     def write(self, path: str, content: bytes) -> None:

@@ -26,7 +26,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *SITE]
 RUN, SHOWN = {"python", "bash", "yaml"}, {"text", "sql"}
 # Why a block is not run, and how many there are: a new one has to be weighed here.
 SKIPPED = {
-    "installs packages": 2,
+    "installs packages": 3,
     "needs a cluster": 5,
     "a line of a crontab": 1,
     "a setting of Airflow's workers": 1,
@@ -107,7 +107,7 @@ def test_few_blocks_are_skipped_each_for_a_reason_that_is_listed() -> None:
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 BOOKS = [path.stem for path in NOTEBOOKS]
 PRIVATE = re.compile(r"/(home|root|tmp|work|Users)/|\d+\.\d+\.\d+\.\d+")
-LARGEST = 60_000
+LARGEST = 100_000
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
+from dcrec_spark.spark.compat import frame_of_arrow
 from dcrec_spark.spark.session import build_session
 from tests.faults.programs import tell, told
 
@@ -106,7 +107,7 @@ def in_memory(fraction: str, file: Path) -> dict[str, Any]:
     exposure = PoissonFactorization(**FIT)
     estimator = DeconfoundedMF(**FIT, exposureModel=exposure)
     exposure.listener = estimator.listener = look
-    model = estimator.fit(spark.createDataFrame(pa.table({"user": user, "item": item, "rating": rating})))
+    model = estimator.fit(frame_of_arrow(spark, pa.table({"user": user, "item": item, "rating": rating})))
     np.savez(file, **estimates_of(model))
     spilled = sum(stage["diskBytesSpilled"] for stage in status(spark, "stages?status=complete"))
     spark.stop()

@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 from dcrec_spark.config.jobs import RetrainConfig
-from dcrec_spark.errors import AuditError
 from dcrec_spark.jobs.job import run_summary
 from dcrec_spark.jobs.prometheus import text_of, write_metrics
 from dcrec_spark.jobs.run_record import Run, StageFit
@@ -74,14 +73,6 @@ FACTS: dict[str, Any] = {
 LINE = re.compile(r"[a-z_]+\{[a-z]+=\"(\\.|[^\"\\])*\"(,[a-z]+=\"(\\.|[^\"\\])*\")*\} -?[0-9.e+-]+")
 
 
-class FakeRun:
-    def facts(self, status: str, exit_code: int, error: str | None) -> dict[str, Any]:
-        return {**FACTS, "status": status, "exit_code": exit_code}
-
-    def success_record(self) -> dict[str, Any]:
-        return self.facts("published", 0, None)
-
-
 def value(text: str, name: str, label: str = "") -> float:
     (line,) = [line for line in text.splitlines() if line.startswith(f"{name}{{") and label in line]
     return float(line.rpartition(" ")[2])
@@ -98,15 +89,16 @@ def test_each_value_stands_on_a_line_of_its_own_under_what_it_is() -> None:
     assert value(text, "dcrec_audit_passed", 'check="max_churn"') == 1.0
 
 
-def test_the_file_is_replaced_after_a_run_and_after_one_that_fails(tmp_path: Path) -> None:
+def test_the_file_is_replaced_after_each_run_and_keeps_the_time_of_the_last_success(tmp_path: Path) -> None:
     path = tmp_path / "collector" / "dcrec.prom"
-    with write_metrics(FakeRun(), str(path)):  # type: ignore[arg-type]
-        pass
+    write_metrics(str(path), FACTS)
     assert value(path.read_text(), "dcrec_run_published") == 1.0
-    with pytest.raises(AuditError), write_metrics(FakeRun(), str(path)):  # type: ignore[arg-type]
-        raise AuditError("too much churn")
-    assert value(path.read_text(), "dcrec_run_published") == 0.0
-    assert value(path.read_text(), "dcrec_run_exit_code") == 4.0
+    for code in (4, 2):
+        write_metrics(str(path), {**FACTS, "exit_code": code, "finished_at": "2026-11-21T02:15:00+00:00"})
+        text = path.read_text()
+        assert value(text, "dcrec_run_published") == 0.0
+        assert value(text, "dcrec_run_exit_code") == code
+        assert value(text, "dcrec_run_finished_timestamp_seconds") == 1795140900.0 + 86400
+        assert value(text, "dcrec_run_success_timestamp_seconds") == 1795140900.0
     assert [file.name for file in path.parent.iterdir()] == ["dcrec.prom"]
-    with write_metrics(FakeRun(), str(path.parent)):  # type: ignore[arg-type]  # cannot be written, and fails no run
-        pass
+    write_metrics(str(path.parent), FACTS)  # cannot be written, and fails no run

@@ -179,7 +179,7 @@ def test_a_run_that_another_overtakes_is_not_published_over_it(output: Path) -> 
     outcome = run_job(stale, {"output.path": output})
     assert outcome.code == 5, outcome
     assert "after this one began" in failure_of(output)["error"]
-    assert failure_of(output)["run_id"] < str(current_run_id(str(output)))
+    assert failure_of(output)["run_id"] != current_run_id(str(output))
 
 
 def test_a_damaged_run_and_a_clock_that_ran_ahead_are_told_and_the_next_run_is_published(output: Path) -> None:
@@ -189,9 +189,8 @@ def test_a_damaged_run_and_a_clock_that_ran_ahead_are_told_and_the_next_run_is_p
     assert run_job(Greet, {"output.path": output, "output.keep": 2}).code == 0
     published = record_of(run_directory(output))
     assert published["run_id"].startswith("20990101T000001-")
-    damaged, clock = sorted(published["warnings"], key=lambda text: "clock" in text)
-    assert "is damaged and compared with nothing: " in damaged
-    assert "a clock ran ahead or runs behind" in clock
+    for words in ("is damaged and compared with nothing: ", "a clock ran ahead or runs behind"):
+        assert len([warning for warning in published["warnings"] if words in warning]) == 1
     assert names_in(output) == {"CURRENT", "run_id=20990101T000000-5f3c1a", f"run_id={published['run_id']}"}
 
 

@@ -11,6 +11,7 @@ from scipy import stats
 
 from dcrec_spark.kernels.gamma import noise
 from dcrec_spark.kernels.random import gamma_draws, keys_of, poisson_draws, stream
+from dcrec_spark.spark.compat import collect_arrow, frame_of_arrow
 
 SEEDS = st.integers(0, 2**32)
 KEYS = np.random.default_rng(0).integers(-(2**63), 2**63, 20_000)
@@ -59,6 +60,6 @@ NUMBERS = [0, 1, -1, 2**31 - 1, -(2**63), 2**63 - 1]
 
 @pytest.mark.parametrize("ids", [TEXTS, NUMBERS], ids=["strings", "whole numbers"])
 def test_a_key_is_sparks_hash_of_the_ids_text(spark: SparkSession, ids: list[str] | list[int]) -> None:
-    rows = spark.createDataFrame(pa.table({"id": ids, "place": np.arange(len(ids))}))
+    rows = frame_of_arrow(spark, pa.table({"id": ids, "place": np.arange(len(ids))}))
     hashed = rows.select("place", F.xxhash64(F.col("id").cast("string")).alias("key")).orderBy("place")
-    np.testing.assert_array_equal(keys_of([str(one) for one in ids]), hashed.toArrow()["key"].to_numpy())
+    np.testing.assert_array_equal(keys_of([str(one) for one in ids]), collect_arrow(hashed)["key"].to_numpy())

@@ -15,6 +15,7 @@ from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorizatio
 from dcrec_spark.kernels.gamma import noise
 from dcrec_spark.models.families.gamma_poisson import SharedGammas
 from dcrec_spark.models.families.gaussian import INTERCEPT_REG
+from dcrec_spark.spark.compat import collect_arrow
 from dcrec_spark.spark.lineage import unpersist_abandoned
 from tests.frames import frame_of
 from tests.reference import exposure as dense_exposure
@@ -333,7 +334,7 @@ def dense_posterior(model: DeconfoundedMFModel, items: DataFrame | None = None) 
 
 def by_id(factors: DataFrame) -> dict[str, Any]:
     """The columns of a table of factors, its rows in the order of the ids; arrays as matrices."""
-    table: pa.Table = factors.orderBy("id").toArrow()
+    table: pa.Table = collect_arrow(factors.orderBy("id"))
     columns = {name: table[name].to_pylist() for name in table.column_names}
     return {name: values if name == "id" else np.array(values) for name, values in columns.items()}
 

@@ -148,3 +148,10 @@ def test_an_exposure_model_comes_from_its_estimator_or_its_model() -> None:
     for other in ("x", DeconfoundedMF(), PoissonFactorization):
         with pytest.raises(TypeError, match=expected):
             DeconfoundedMF(exposureModel=other)
+
+
+def test_getters_and_setters_have_names_and_say_what_their_param_is() -> None:
+    for method in (DeconfoundedMF().getRank, DeconfoundedMF().setRank):
+        assert re.fullmatch("[gs]etRank", method.__name__)
+        assert str(method.__doc__).endswith("``rank``: number of preference factors.")
+    assert repr(DeconfoundedMF.getRank) == "getRank(...)"  # what help() shows of the class

@@ -4,13 +4,15 @@ import hashlib
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark import jars
-from dcrec_spark.spark.jars import Jar, fetch_jars, listed_jars
+from dcrec_spark.spark.jars import Jar, fetch_jars, listed_jars, require_runtimes
 
 CONTENT = b"an archive"
 WANTED = Jar("org.example", "thing", "1.0", hashlib.sha256(CONTENT).hexdigest())
@@ -27,7 +29,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
         Path(pattern.replace("[artifact]-[revision](-[classifier]).[ext]", WANTED.file_name)).write_bytes(CONTENT)
         return subprocess.CompletedProcess(command, 0, "found nothing wrong", "")
 
-    monkeypatch.setattr(jars, "listed_jars", lambda: [WANTED])
+    monkeypatch.setattr(jars, "listed_jars", lambda _spark=None: [WANTED])
     monkeypatch.setattr(jars, "_run_ivy", ivy)
     return made
 
@@ -65,7 +67,7 @@ def test_ivy_is_asked_for_one_archive_by_its_classifier_too(version: str, classi
 def test_another_archive_than_the_listed_one_is_refused(
     tmp_path: Path, calls: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jars, "listed_jars", lambda: [WANTED._replace(sha256="0" * 64)])
+    monkeypatch.setattr(jars, "listed_jars", lambda _spark=None: [WANTED._replace(sha256="0" * 64)])
     with pytest.raises(ConfigError, match=r"thing-1.0.jar has the SHA-256 .*it is another file"):
         fetch_jars(tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -75,3 +77,61 @@ def test_another_archive_than_the_listed_one_is_refused(
     monkeypatch.setattr(jars, "_run_ivy", lambda *_command: answer)
     with pytest.raises(ConfigError, match=r"org.example:thing:1.0 could not be fetched; Ivy says:\nunresolved"):
         fetch_jars(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("version", "iceberg", "delta"),
+    [
+        ("3.5.9", "3.5_2.12-1.12.0", "2.12-3.3.3"),
+        ("4.0.5", "4.0_2.13-1.11.0", "4.0_2.13-4.4.0"),
+        ("4.1.4", "4.1_2.13-1.12.0", "4.1_2.13-4.4.0"),
+    ],
+)
+def test_archives_are_those_of_the_spark_that_runs(version: str, iceberg: str, delta: str) -> None:
+    built_for = {f"iceberg-spark-runtime-{iceberg}.jar", f"delta-spark_{delta}.jar"}
+    listed = [jar for jar in listed_jars(version) if not jar.purpose]
+    assert {jar.file_name for jar in listed if "-spark" in jar.artifact} == built_for
+    assert sum(jar.artifact == "delta-storage" for jar in listed) == 1
+
+
+SPARK_CATALOG = {"spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog"}
+OF_4_1 = {"spark.jars": "jars/postgresql-42.7.14.jar,jars/iceberg-spark-runtime-4.1_2.13-1.12.0.jar"}
+
+
+@pytest.mark.parametrize(
+    ("version", "conf", "words"),
+    [
+        (
+            *("4.0.5", OF_4_1),
+            "spark.jars has iceberg-spark-runtime-4.1_2.13, which is built for Spark 4.1, and this is Spark 4.0.5; "
+            "'dcrec jars iceberg' fetches the one for it, and prints the value of spark.jars",
+        ),
+        (
+            *("4.1.4", {"spark.jars.packages": "io.delta:delta-spark_2.12:3.3.3"}),
+            "spark.jars has delta-spark_2.12, which is built for Spark 3.5, and this is Spark 4.1.4; 'dcrec jars ",
+        ),
+        (
+            *("4.1.4", SPARK_CATALOG),
+            "spark.sql.catalog.lake is org.apache.iceberg.spark.SparkCatalog, which Spark 4.1.4 has no archive for; "
+            "'dcrec jars iceberg' fetches",
+        ),
+        (
+            *("4.3.0", {"spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension"}),
+            "Delta has no runtime for Spark 4.3: install a Spark that it has one for (3.5, 4.0, 4.1, 4.2), such as "
+            "pip install 'pyspark==4.2.*'",
+        ),
+    ],
+)
+def test_an_archive_of_another_spark_and_one_that_is_missing_are_refused(
+    version: str, conf: dict[str, str], words: str
+) -> None:
+    session = Mock(version=version)
+    session.sparkContext.getConf().getAll.return_value = [("spark.sql.warehouse.dir", "org.apache.iceberg.spark.x")]
+    loader = session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    loader.loadClass.side_effect = Py4JJavaError("no such class", Mock())
+    with pytest.raises(ConfigError) as refused:
+        require_runtimes(session, conf)
+    assert words in str(refused.value)
+    require_runtimes(session, {})
+    loader.loadClass.side_effect = None
+    require_runtimes(Mock(version="4.1.4", sparkContext=session.sparkContext), {**OF_4_1, **SPARK_CATALOG})

@@ -70,8 +70,8 @@ def validate(
     whether its ratings may be below 0. window : days of the ratings to use, of which the others are left out.
     equal : whether all ratings may be equal.
     Raises DataError: no rows, no good rows, a larger share of bad rows than ``max_reject_share``, several rows of one
-    pair under ``duplicates=error``, one user only, one item only, a rating below 0, no rating above 0, or a file that
-    cannot be read to its end. Raises ConfigError: ``duplicates=last`` without timestamps.
+    pair under ``duplicates=error``. Also one user only, one item only, a rating below 0, no rating above 0, or a file
+    that cannot be read to its end. Raises ConfigError: ``duplicates=last`` without timestamps.
     Two Spark jobs: one that finds or merges duplicates and caches the checked rows, and one that counts them.
     Rows left out by the number of their user's or item's ratings are rejects, but not bad: they don't count against
     ``max_reject_share``.

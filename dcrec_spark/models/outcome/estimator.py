@@ -210,6 +210,11 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             A count y has weight 1 + alpha * y.
         regParam : float
             1 / prior variance of the factors.
+
+        Examples
+        --------
+        >>> DeconfoundedMF.forCounts(rank=20).getOutcome()
+        'weighted'
         """
         return cls(
             userCol=userCol,

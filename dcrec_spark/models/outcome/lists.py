@@ -101,6 +101,11 @@ class RankedLists(OutcomeParams):
         ------
         DataError
             A column is missing, or an output has the name of one.
+
+        Examples
+        --------
+        >>> model.predictParts(ratings).columns
+        ['user', 'item', 'rating', 'prediction', 'preference', 'confounder']
         """
         return self._predict(dataset, ["preference", "confounder"])
 
@@ -165,6 +170,12 @@ class RankedLists(OutcomeParams):
             A column is missing.
         ConfigError
             The ids are of another kind than those of the model.
+
+        Examples
+        --------
+        >>> best = model.recommendationTable(2, seen=ratings)
+        >>> best.where("user_id = 0").select("user_id", "rank").orderBy("rank").collect()
+        [Row(user_id=0, rank=1), Row(user_id=0, rank=2)]
         """
         return self._best("user", n, seen, users, self._offer(items, maxPerCategory))
 
@@ -187,6 +198,11 @@ class RankedLists(OutcomeParams):
         ------
         ValueError
             n or maxPerCategory is no whole number >= 1.
+
+        Examples
+        --------
+        >>> model.fallbackTable(3).columns
+        ['rank', 'item_id', 'score', 'preference', 'confounder']
         """
         return fallback(self.scoringVectors(), n, self._offer(items, maxPerCategory))
 
@@ -216,6 +232,11 @@ class RankedLists(OutcomeParams):
         ------
         ValueError
             n is no whole number >= 1, or there is no such similarity.
+
+        Examples
+        --------
+        >>> model.similarItems(2).where("item_id = 0").count()
+        2
         """
         table = self.tables()[1].select("idx", "id", "features")
         return similar(table, self.numItems, n, similarity, self._offer(items, None))
@@ -242,6 +263,11 @@ class RankedLists(OutcomeParams):
         -------
         DataFrame[user, recommendations: array<struct<item, rating>>]
             Best first. Ids under the names of training.
+
+        Examples
+        --------
+        >>> model.recommendForAllUsers(2, seen=ratings).columns
+        ['user', 'recommendations']
         """
         return self._lists("user", n, seen, None)
 

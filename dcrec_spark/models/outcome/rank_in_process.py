@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
-from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame
 
 from dcrec_spark.kernels.csr import group_values
@@ -20,6 +19,7 @@ from dcrec_spark.models.fitting.factors import arrow_table, matrix_of
 from dcrec_spark.models.fitting.layout_settings import LOCAL_ROWS
 from dcrec_spark.models.fitting.process_layout import places
 from dcrec_spark.models.outcome.rank import Ranking, with_group
+from dcrec_spark.spark.compat import of_thread
 from dcrec_spark.spark.planning import rows_at_most
 
 # Of scores that are made at a call, before anybody asks for a row; two cores take some seconds for a thousand million.
@@ -60,7 +60,7 @@ def _no_more_than(room: int, pairs: DataFrame) -> DataFrame:
 
 def collected(frames: Sequence[DataFrame]) -> list[pa.Table]:
     """Return the rows of small frames, all collected at once: most of what each takes is waiting for Spark."""
-    collect = inheritable_thread_target(frames[0].sparkSession)(arrow_table)
+    collect = of_thread(frames[0].sparkSession, arrow_table)
     with ThreadPoolExecutor(len(frames), "collect") as threads:
         return list(threads.map(collect, frames))
 

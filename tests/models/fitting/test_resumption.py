@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
 from dcrec_spark.models.fitting.stages import KeptSweep
+from dcrec_spark.spark.compat import collect_arrow, frame_of_arrow
 from tests.frames import frame_of
 from tests.models.fitting.test_blocks import Memory
 
@@ -20,7 +21,7 @@ class Tables(Memory):
     """Keeps the rows of Spark's tables."""
 
     def keep(self, stage: str, sweep: KeptSweep) -> None:
-        rows = {name: table.sparkSession.createDataFrame(table.toArrow()) for name, table in sweep.tables.items()}
+        rows = {name: frame_of_arrow(table.sparkSession, collect_arrow(table)) for name, table in sweep.tables.items()}
         super().keep(stage, replace(sweep, tables=rows))
 
 

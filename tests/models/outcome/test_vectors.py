@@ -9,6 +9,7 @@ from dcrec_spark.kernels.exposure import PLAIN, Form, Scaling
 from dcrec_spark.models.fitting.factors import arrow_table, cached_frame, list_array
 from dcrec_spark.models.outcome.tables import completed
 from dcrec_spark.models.outcome.vectors import PartsOfVectors, scoring_vectors
+from dcrec_spark.spark.compat import collect_arrow
 
 TWO = Scaling((0.0, 0.0), (1.0, 1.0))
 RNG = np.random.default_rng(5)
@@ -34,7 +35,7 @@ def table(is_user: bool, n_rows: int = 7) -> pa.Table:
 def test_they_are_those_of_spark(spark: SparkSession, is_user: bool, has_biases: bool, form: Form) -> None:
     parts = PartsOfVectors(has_biases, form)
     vectors = scoring_vectors(cached_frame(spark, table(is_user)), is_user, parts)
-    collected = vectors.toArrow().sort_by("idx")
+    collected = collect_arrow(vectors).sort_by("idx")
     here = arrow_table(vectors)
     assert here.column_names == collected.column_names
     assert here.to_pydict() == collected.to_pydict()
@@ -44,6 +45,6 @@ def test_they_are_those_of_spark(spark: SparkSession, is_user: bool, has_biases:
 def test_they_are_those_of_spark_without_an_exposure(spark: SparkSession, is_user: bool) -> None:
     factors = table(is_user).drop_columns(["bias", "exposure_shape", "exposure_rate", "slopes", "covariates"])
     full = completed(cached_frame(spark, factors))
-    assert arrow_table(full).to_pydict() == full.toArrow().to_pydict()
+    assert arrow_table(full).to_pydict() == collect_arrow(full).to_pydict()
     vectors = scoring_vectors(full, is_user, PartsOfVectors())
-    assert arrow_table(vectors).to_pydict() == vectors.toArrow().sort_by("idx").to_pydict()
+    assert arrow_table(vectors).to_pydict() == collect_arrow(vectors).sort_by("idx").to_pydict()

@@ -1,0 +1,95 @@
+"""Another Spark than the pinned one: models go from one to the other, and a run publishes from executors to Iceberg.
+
+``make test-spark`` names a Python with another Spark in DCREC_OTHER_PYTHON; else both are this one. A process each.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyspark
+import pytest
+
+from dcrec_spark.publish.parquet import verify
+from dcrec_spark.spark.compat import series_of
+from dcrec_spark.spark.jars import fetch_jars, series_with_runtime
+from tests.jobs.job import SMALL, options_of, run_directory
+from tests.spark.standalone import ROOT, plain_environment
+
+pytestmark = pytest.mark.process
+
+HERE, OTHER = sys.executable, os.environ.get("DCREC_OTHER_PYTHON", sys.executable)
+JOB = "from dcrec_spark.jobs.command import main; main()"
+# Fits in one process and over blocks, or loads what was fitted. Prints lists and predictions.
+MODELS = """
+import json, sys
+from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization, build_session
+step, folder = sys.argv[1:]
+spark = build_session(master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
+spark.sparkContext.setCheckpointDir(folder + "/checkpoints")
+pairs = [(f"user {u}", i, float((u * i) % 5 + 1)) for u in range(30) for i in range(20) if (u + i) % 3]
+ratings = spark.createDataFrame(pairs, "user string, item long, rating double")
+answers = {}
+for exchange in ("local", "blocks"):
+    where = {"exchange": exchange, "rank": 2, "maxIter": 3, "seed": 1, "numBlocks": 3}
+    if step == "save":
+        model = DeconfoundedMF(exposureModel=PoissonFactorization(**where), **where).fit(ratings)
+        model.write().save(f"{folder}/{exchange}")
+    model = DeconfoundedMFModel.load(f"{folder}/{exchange}")
+    lists = model.recommendationTable(3).orderBy("user_id", "rank").collect()
+    predicted = model.transform(ratings).orderBy("user", "item").select("prediction").collect()
+    answers[exchange] = [[row.item_id for row in lists], [row.prediction for row in predicted]]
+print(json.dumps(answers))
+"""
+
+
+def run_python(python: str, program: str, *arguments: object) -> str:
+    finished = subprocess.run(
+        [python, "-c", program, *map(str, arguments)],
+        **{"capture_output": True, "text": True, "cwd": ROOT, "env": plain_environment()},
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    return str(finished.stdout)
+
+
+@pytest.mark.parametrize(("saves", "loads"), [(HERE, OTHER), (OTHER, HERE)], ids=["to the other", "from the other"])
+def test_a_model_saved_by_one_spark_is_loaded_by_another(saves: str, loads: str, tmp_path: Path) -> None:
+    """To the last bit. Where it was fitted makes no difference to its lists."""
+    saved = json.loads(run_python(saves, MODELS, "save", tmp_path))
+    assert json.loads(run_python(loads, MODELS, "load", tmp_path)) == saved
+    assert saved["local"][0] == saved["blocks"][0]
+    np.testing.assert_allclose(saved["local"][1], saved["blocks"][1], rtol=1e-8)
+    assert (len(saved["local"][0]), len(saved["local"][1])) == (90, 400)
+
+
+def test_a_run_on_executors_publishes_to_parquet_and_iceberg(tmp_path: Path) -> None:
+    """Where Iceberg has no runtime for this Spark, it says so, and publishes to Parquet alone."""
+    pairs = [(user, item, 1.0 + (user * item) % 5) for user in range(24) for item in range(20) if (user + item) % 3]
+    rows = "\n".join(["user,item,rating", *(f"{user},{item},{rating}" for user, item, rating in pairs)])
+    (tmp_path / "ratings.csv").write_text(rows)
+    places = {"input.path": tmp_path / "ratings.csv", "input.format": "csv", "output.path": tmp_path / "out"}
+    blocks = {"engine.exchange": "blocks", "engine.num_blocks": 2, "spark.checkpoint_dir": tmp_path / "checkpoints"}
+    settings: dict[str, object] = {**SMALL, **places, **blocks, "spark.master": "local-cluster[2,1,1024]"}
+    conf = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+        "spark.sql.catalog.lake.warehouse": str(tmp_path / "lake"),
+    }
+    series = series_of(pyspark.__version__)
+    has_runtime = series in series_with_runtime("iceberg")
+    if has_runtime:
+        (archive,) = fetch_jars(ROOT / "build" / "jars", ["iceberg"])
+        conf["spark.jars"] = str(archive)
+    iceberg = {"warehouses.iceberg": "lake.shop", "spark.conf": json.dumps(conf)}
+    if not has_runtime:
+        with pytest.raises(AssertionError, match=f"Iceberg has no runtime for Spark {series}"):
+            run_python(HERE, JOB, "retrain", *options_of(settings | iceberg), "--dry-run")
+        iceberg = {}
+    assert "published" in run_python(HERE, JOB, "retrain", *options_of(settings | iceberg))
+    verify(str(run_directory(tmp_path / "out")))
+    runs = run_python(HERE, JOB, "runs", *options_of({"output.path": tmp_path / "out", **iceberg}))
+    assert runs.count("current") == 1 + has_runtime, runs

@@ -340,7 +340,7 @@ def _require_ratings(sums: Sums, columns: Columns) -> None:
     rows = int(sums.counts.get("rows", 0))
     if not rows:
         raise DataError(
-            "there is nothing to evaluate: no test ratings are left. Is the test set empty, or are all of its users and "
+            "there is nothing to evaluate: no test ratings are left. Is the test set empty, or are its users or "
             "items unknown to a model whose coldStartStrategy drops them?"
         )
     faults = {

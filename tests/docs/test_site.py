@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 import dcrec_spark
 from dcrec_spark import errors
 from dcrec_spark.config.jobs import AllSettings, known_settings
-from dcrec_spark.jobs.cli import JOBS
+from dcrec_spark.jobs.cli import JOBS, dcrec
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a browser fetches by itself; a link that a reader may follow is another thing.
@@ -130,6 +131,13 @@ def test_the_messages_that_are_explained_are_those_of_the_code() -> None:
     assert len(messages) > 20
     longest = {max(VARIABLE.split(message), key=len).strip(" :,;()"): message for message in messages}
     assert [message for part, message in longest.items() if part not in words] == []
+
+
+def test_the_plan_that_is_shown_is_the_one_that_is_printed() -> None:
+    page = (ROOT / "docs" / "how-to" / "size-a-cluster.md").read_text(encoding="utf-8")
+    shown = re.search(r"dcrec (plan .+)\n```\n.+?```text\n(.+?)```", page, re.DOTALL)
+    assert shown is not None
+    assert CliRunner().invoke(dcrec, shown[1].split()).output == shown[2]
 
 
 @pytest.mark.documentation

@@ -68,6 +68,11 @@ __all__ = [
 prepare_worker()
 
 
+def __dir__() -> list[str]:
+    """Name what is public, and not what the imports above leave behind."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """Import ``build_session`` when it is asked for, so that ``python -m dcrec_spark.spark.java`` starts clean."""
     if name == "build_session":

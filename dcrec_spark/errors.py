@@ -54,12 +54,24 @@ class DiskFullError(DcrecError):
     exit_code = 7
 
 
+class UnreachableError(DcrecError):
+    """A database, catalog or store could not be reached. The same command may succeed later."""
+
+    exit_code = 8
+
+
 class FitError(DcrecError):
     """The optimisation left the space of usable models: NaN, all-zero or duplicate factors, a rising objective."""
 
 
 class MissingExtraError(ConfigError, ImportError):
     """A part of the package was asked for whose optional packages are not installed."""
+
+
+def cut(value: object, most: int = 200) -> str:
+    """Show a value of the input in a message, a long text by its beginning: an id may have a million characters."""
+    text = str(value)
+    return repr(value) if len(text) <= most else f"{text[:most]!r}..."
 
 
 def require_extra(extra: str) -> None:

@@ -12,7 +12,6 @@ from dcrec_spark.config.sections import (
     JobConfig,
     ListLengthConfig,
     ListsConfig,
-    MetricsConfig,
     PlacesConfig,
     RankingConfig,
     RecommendConfig,
@@ -101,7 +100,7 @@ class FoldInConfig(ServingConfig):
     recommend: RankingConfig = RankingConfig()
 
 
-class EvaluationConfig(MetricsConfig):
+class EvaluationConfig(RelevanceConfig):
     """Held-out ratings, and what a saved model is compared with. Input is what the model was fitted to."""
 
     test_path: Place | None = setting(
@@ -129,12 +128,13 @@ class TuningConfig(Section):
     """Which settings of both stages are tried, how they are drawn, and by what they are chosen."""
 
     space: dict[str, Any] = setting(  # of Choices
-        "settings and their choices, such as {exposure.rank: [5, 10], outcome.alpha: [1, 40]}; a random search takes "
+        "settings and their choices, such as {exposure.rank: [5, 10], outcome.alpha: [1, 40]}; with trials "
         "ranges too: {outcome.rank: {low: 2, high: 50, log: true, int: true}}",
         {},
     )
-    search: Literal["grid", "random"] = setting("grid: every combination; random: a random choice of them", "grid")
-    trials: Positive = setting("number of trials of a random search, by run.seed", 30)
+    trials: Positive | None = setting(
+        "number of trials of a random search, by run.seed, which ranges need; null: every combination"
+    )
     metric: Metric = setting(
         f"{METRICS}; errors, rare_share, rarest_share and largest_share are made small",
         "ndcg",
@@ -163,8 +163,8 @@ class TuningConfig(Section):
     @model_validator(mode="after")
     def _search_fits_its_space(self) -> Self:
         ranges = [name for name, choices in self.space.items() if isinstance(choices, Range)]
-        if self.search == "grid" and ranges:
-            raise ValueError(f"search=random for the range of {ranges[0]}: a grid is made of lists")
+        if self.trials is None and ranges:
+            raise ValueError(f"trials set for the range of {ranges[0]}: only lists have every combination")
         if self.weights != "none" and self.metric not in ("mse", "mae"):
             raise ValueError(f"metric=mse or mae where weights={self.weights}: {self.metric} has no use for weights")
         return self
@@ -175,7 +175,7 @@ class TuneConfig(FittingConfig):
 
     job: ClassVar[str] = "tune"
 
-    evaluation: MetricsConfig = MetricsConfig()
+    evaluation: RelevanceConfig = RelevanceConfig()
     tuning: TuningConfig = TuningConfig()
 
 

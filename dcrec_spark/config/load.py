@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,8 +54,8 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     path : a YAML file with the settings that differ from the defaults (``conf/base.yaml`` lists them), or None. Several
     jobs may share a file: settings of other jobs are ignored, and logged.
     overrides : ``"section.name=value"`` each, the value read as YAML.
-    Raises ConfigError: the file is missing or is not YAML, an override is not ``name=value`` or sets what another job
-    has, a setting is unknown (the nearest known name is suggested), has the wrong type or is out of range, or an
+    Raises ConfigError: the file is missing or is not YAML. An override is not ``name=value``, or sets what another job
+    has. A setting is unknown (the nearest known name is suggested), has the wrong type or is out of range. An
     environment variable is not set.
     """
     layers = [(f"configuration file {path}", _from_file(path, kind))] if path is not None else []
@@ -75,6 +76,23 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
         # The chained pydantic error would print the values, secrets too.
         lines = [validation_message(one, as_written, kind, sources) for one in error.errors()]
         raise ConfigError("\n".join(lines)) from None
+
+
+def read_places(path: Path | None, overrides: Sequence[str]) -> JobConfig:
+    """Return what can be read of settings that are refused: where the record and the metrics of the run go."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in ["", *overrides]:
+        with suppress(ConfigError):
+            layer = _from_override(text, AllSettings) if text else _from_file(path, AllSettings) if path else {}
+            for section, body in layer.items():
+                found.setdefault(section, {}).update(body if isinstance(body, Mapping) else {})
+    config: dict[str, dict[str, Any]] = {}
+    for section, name in (("output", "path"), ("run", "name"), ("run", "run_date"), ("run", "metrics_file")):
+        with suppress(ConfigError, ValidationError):
+            one = _resolve({section: {name: found.get(section, {})[name]}}) if name in found.get(section, {}) else {}
+            JobConfig.model_validate(one)
+            config.setdefault(section, {}).update(one.get(section, {}))
+    return JobConfig.model_validate(config)
 
 
 # ---- YAML
@@ -106,11 +124,18 @@ for _tag, _pattern, _first in (
 
 
 def read_yaml(text: str) -> Any:
-    """Read YAML 1.2."""
-    return yaml.load(text, Loader=_Yaml)
+    """Read YAML 1.2. Raises YAMLError, or ValueError: says what Python does not take."""
+    if any("\ud800" <= character <= "\udfff" for character in text):  # as Python reads bytes of a command line
+        raise ValueError("it is not UTF-8 text")
+    try:
+        return yaml.load(text, Loader=_Yaml)
+    except RecursionError:
+        raise ValueError("its lists or sections are nested too deep") from None
 
 
 def _yaml_problem(error: Exception) -> str:
+    if not isinstance(error, yaml.YAMLError):
+        return "a number has more digits than any setting takes" if "digits" in str(error) else str(error)
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return "it holds characters that YAML does not allow"
     mark = error.problem_mark
@@ -145,8 +170,11 @@ def _from_override(text: str, kind: type[JobConfig]) -> dict[str, Any]:
         raise ConfigError(f"--set {shown}: expected section.name=value, for example exposure.rank=20")
     try:
         value = read_yaml(written)
-    except (yaml.YAMLError, ValueError):
+        read_yaml(name)
+    except yaml.YAMLError:
         raise ConfigError(f"--set {name}: the value cannot be read as YAML; put it in quotes") from None
+    except ValueError as error:
+        raise ConfigError(f"--set {name!r}: {_yaml_problem(error)}") from None
     for part in reversed(name.strip().split(".")):
         value = {part: value}
     foreign = _own(value, kind)[1]
@@ -310,7 +338,7 @@ def _shown(name: str, value: Any, as_written: Mapping[str, str]) -> str:
 _NO_INFLUENCE: dict[str, Any] = {
     "run": {"name", "run_date", "preset", "metrics_file"},
     "spark": True,
-    "input": {"path", "table", "snapshot", "unchanged", "user_features", "item_features"},
+    "input": {"path", "table", "snapshot", "since", "until", "unchanged", "user_features", "item_features"},
     "engine": {"num_blocks", "exchange", "checkpoint_interval"},
     "model": True,
     "recommend": {"users", "catalogue", "exclude", "extra"},

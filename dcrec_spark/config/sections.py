@@ -7,6 +7,7 @@ from pydantic import PrivateAttr, model_validator
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig
 from dcrec_spark.config.types import (
     AtLeastTwo,
+    Day,
     Natural,
     NonNegativeReal,
     Part,
@@ -77,13 +78,17 @@ class ColumnNames(Section):
         return self
 
 
-InputFormat = Literal["parquet", "csv", "table", "movielens", "coat", "yahoo-r3", "jdbc"]
+InputFormat = Literal["parquet", "csv", "json", "orc", "avro", "table", "movielens", "coat", "yahoo-r3", "jdbc"]
 
 
 class InputConfig(Section):
     """Location and layout of the ratings."""
 
-    format: InputFormat = setting("Format of the ratings.", "parquet")
+    format: InputFormat = setting(
+        "Format of the ratings. json: an object in each line. avro needs org.apache.spark:spark-avro_2.13 in "
+        "spark.jars.packages. The files of parquet and orc may have different columns.",
+        "parquet",
+    )
     path: Place | None = setting("File, directory or glob. Not for the formats table and jdbc.")
     table: Text | None = setting("Name of the table (formats table and jdbc).")
     snapshot: Snapshot | None = setting(
@@ -93,14 +98,21 @@ class InputConfig(Section):
     options: TextMap = setting(
         'Options of Spark\'s reader, such as {url: "jdbc:...", password: "${env:PASSWORD}"}. For csv: {header: '
         'false, sep: ";", encoding: iso-8859-1}. Without a header the columns are _c0, _c1, ... One task reads a '
-        "file in utf-16.",
+        "file in utf-16, or with multiLine: true, which ids with line breaks need.",
         {},
     )
     columns: ColumnNames = ColumnNames()
     id_type: Literal["auto", "string", "long"] = setting(
-        "Type of the ids; auto: as stored. With auto, ids of csv are text, and ids of movielens, coat and yahoo-r3 "
-        "are whole numbers.",
+        "Type of the ids; auto: as stored. With auto, ids of csv and in names of directories are text, and ids of "
+        "movielens, coat and yahoo-r3 are whole numbers. Decimals and floating-point numbers become whole numbers. A "
+        "row whose id would change is rejected.",
         "auto",
+    )
+    since: Day | None = setting("First day of the ratings to use; null: no limit. By input.columns.timestamp.")
+    until: Day | None = setting(
+        "Last day of the ratings to use; null: run.run_date. So null is no limit today, and a run for a past day never "
+        "learns from later ratings. Rows without a timestamp are rejected where there is a limit. An input without "
+        "timestamps has none."
     )
 
     @model_validator(mode="after")
@@ -154,7 +166,8 @@ class ValidationConfig(Section):
     scale_min: Real | None = setting("Smallest rating; null: no limit.")
     scale_max: Real | None = setting("Largest rating; null: no limit.")
     duplicates: Literal["error", "last", "mean", "sum"] = setting(
-        "Treatment of several rows of one pair. last needs timestamps, sum needs counts.", "error"
+        "Treatment of several rows of one pair. last needs timestamps, and rejects rows without; sum needs counts.",
+        "error",
     )
     max_reject_share: Share = setting(
         "Largest share of bad rows. Rows left out by the limits on numbers of ratings do not count as bad.", 0.05
@@ -230,7 +243,6 @@ class AuditConfig(Section):
         "both runs."
     )
     min_coverage: Share | None = setting("Smallest share of the catalogue that is in some list; null: no limit.")
-    max_short_lists: Share | None = setting("Largest share of lists shorter than recommend.top_n; null: no limit.")
     force: bool = setting(
         "Publish even if a limit is exceeded. The record says so. --force sets it. Damaged tables are never published.",
         False,
@@ -241,8 +253,15 @@ class RetrainAuditConfig(AuditConfig):
     """Limits that a run must keep to be published. Otherwise the job ends with exit code 4."""
 
     max_volume_fall: Share | None = setting(
-        "Largest relative fall of the number of ratings; null: no limit. Compared with the run before. Beyond it the "
-        "job ends with exit code 3 before any fit."
+        "Largest relative fall of the number of ratings; null: no limit. Compared with the run before. A fall by a "
+        "tenth is a warning. Beyond the limit the job ends with exit code 3 before any fit.",
+        0.5,
+    )
+    max_new_rejects: Share | None = setting(
+        "Largest share of bad rows among new ones; null: no limit. For each reason, and for rows without a timestamp, "
+        "compared with the run before. validation.max_reject_share is where warnings begin. Beyond the limit the job "
+        "ends with exit code 3 before any fit.",
+        0.5,
     )
     held_out_share: Part | None = setting(
         "Share of ratings held out to compare models; null: no comparison. The same pairs in every run. Models are "
@@ -360,12 +379,6 @@ class RelevanceConfig(Section):
     relevant_from: NonNegativeReal = setting("Smallest rating of a relevant item.", 3.0)
 
 
-class MetricsConfig(RelevanceConfig):
-    """Relevance, and intervals of the metrics."""
-
-    bootstrap: Natural = setting("Bootstrap resamples per interval; 0: no intervals.", 200)
-
-
 # ---- configuration types that jobs start from
 
 
@@ -411,6 +424,9 @@ class ReadingConfig(JobConfig):
         brings_timestamps = self.input.format == "movielens" or self.input.columns.timestamp is not None
         if self.validation.duplicates == "last" and not brings_timestamps:
             raise ValueError("input.columns.timestamp set, for validation.duplicates=last keeps the most recent rating")
+        for name in ("since", "until"):
+            if getattr(self.input, name) is not None and not brings_timestamps:
+                raise ValueError(f"input.columns.timestamp set, by which input.{name} chooses rows")
         return self
 
 

@@ -61,6 +61,12 @@ def _date_or_today(value: Any) -> Any:
     return value
 
 
+def _day(value: Any) -> Any:
+    if isinstance(value, bool | int | float):
+        raise ValueError("a date written YYYY-MM-DD, or null")
+    return value
+
+
 def _flat(value: Any) -> Any:
     """Turn ``{"spark": {"ui": False}}`` into ``{"spark.ui": "false"}``, because ``--set`` splits dotted names."""
     if not isinstance(value, Mapping):
@@ -111,6 +117,7 @@ Snapshot = Annotated[str, _must(re.compile(r"[0-9]{1,19}").fullmatch, "the numbe
 # The name of a run becomes part of a path and of table rows.
 RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 RunDate = Annotated[date, BeforeValidator(_date_or_today)]
+Day = Annotated[date, BeforeValidator(_day)]
 Whole = Annotated[int, BeforeValidator(_not_a_switch)]
 Real = Annotated[float, BeforeValidator(_not_a_switch)]
 Countable = Annotated[Whole, _must(lambda number: number <= LARGEST_WHOLE, f"a number <= {number_text(LARGEST_WHOLE)}")]

@@ -14,37 +14,35 @@ A row of a CSV file with a broken id, read with ``id_type = long``::
 """
 
 import difflib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
-    ByteType,
     DataType,
     DateType,
-    DecimalType,
-    IntegerType,
     LongType,
     NumericType,
-    ShortType,
     StringType,
     TimestampNTZType,
     TimestampType,
 )
 
 from dcrec_spark.config.sections import ColumnNames
+from dcrec_spark.data.ids import IDS, WHOLE_NUMBERS, IdType, can_be_id, read_id
 from dcrec_spark.errors import DataError
 from dcrec_spark.spark.compat import is_utf8, try_cast
 
-IdType = Literal["auto", "string", "long"]
-WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 NUMBERS = ("rating", "count", "propensity")
 MALFORMED = "malformed_row"
-# A cast alone would take Java's notations, 5f and 0x1p3, for numbers.
-NUMBER_TEXT = r"(?i)^\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan)\s*$"
+OPEN_QUOTE = "open_quote"
+# Characters of a cell that can hold a number: longer ones meet no pattern and no parser.
+_LONGEST_NUMBER = 400
+# A cast alone would take Java's notations, 5f and 0x1p3, for numbers. Possessive, so that no text is tried twice.
+_NUMBER_TEXT = r"(?i)^\s*+[+-]?(?:(?:\d++\.?\d*+|\.\d++)(?:e[+-]?\d++)?|inf|infinity|nan)\s*+$"
 
 
 @dataclass(frozen=True)
@@ -72,26 +70,56 @@ def names_of_broken(rules: list[Rule]) -> Column:
     return F.when(any_broken, F.array_except(names, nulls)).otherwise(no_reasons())
 
 
-def pick_columns(source: DataFrame, names: ColumnNames, malformed_line: str | None = None) -> DataFrame:
+def is_blank(cell: Column, stored: DataType) -> Column:
+    """Tell whether a cell holds spaces alone. Null for null."""
+    return (F.trim(cell) == "") if isinstance(stored, StringType) else F.lit(False)
+
+
+def number_in(cell: Column, stored: DataType) -> Column:
+    """Read a cell as double: null where it holds no number."""
+    value = try_cast(cell, "double")
+    if not isinstance(stored, StringType):
+        return value
+    # Nested, so that the pattern never meets a long text.
+    return F.when(F.length(cell) <= _LONGEST_NUMBER, F.when(cell.rlike(_NUMBER_TEXT), value))
+
+
+def column_of(name: str, present: Sequence[str]) -> str | None:
+    """Find a column: by its very name, or by the only one that differs from it in case alone. None: there is none."""
+    if name in present:
+        return name
+    alike = [other for other in present if other.lower() == name.lower()]
+    return alike[0] if len(alike) == 1 else None
+
+
+def pick_columns(
+    source: DataFrame,
+    names: ColumnNames,
+    malformed_line: str | None = None,
+    in_quotes: Callable[[Column], Column] | None = None,
+) -> DataFrame:
     """Pick the columns that ratings need, and name them by their roles.
 
     source : As it was opened. names : Column of the source by role. malformed_line : Column that holds the text of a
-    row that could not be split into columns, null elsewhere.
+    row that could not be split into columns, null elsewhere. in_quotes : Whether such a text ends within quotes.
+    None: it does not matter.
     Returns ``user``, ``item``, ``rating`` (``count``, ``propensity``, ``timestamp`` where they are named), ``raw``,
-    ``malformed``.
+    ``malformed`` (, ``open_quote``).
     Raises DataError: a column is missing. The error names the most likely one.
     """
     position = {name: number for number, name in reversed(list(enumerate(source.columns)))}
-    mapped = names.mapped()
-    _require_columns(mapped, [name for name in source.columns if name != malformed_line])
+    present = [name for name in source.columns if name != malformed_line]
+    mapped = {role: column_of(column, present) or column for role, column in names.mapped().items()}
+    _require_columns(mapped, present)
     # By position: a name may hold dots, quotes, or differ from another by case only.
     numbered = source.toDF(*(f"c{number}" for number in range(len(source.columns))))
     cells = {role: F.col(f"c{position[column]}") for role, column in mapped.items()}
     line = F.col(f"c{position[malformed_line]}") if malformed_line else F.lit(None).cast("string")
     raw = F.struct(*(cells[role].alias(column) for role, column in mapped.items()), line.alias("line"))
-    return numbered.select(
-        *(cell.alias(role) for role, cell in cells.items()), raw.alias("raw"), line.isNotNull().alias("malformed")
-    )
+    marks = [line.isNotNull().alias("malformed")]
+    if in_quotes is not None:
+        marks.append(in_quotes(line).alias(OPEN_QUOTE))
+    return numbered.select(*(cell.alias(role) for role, cell in cells.items()), raw.alias("raw"), *marks)
 
 
 def _require_columns(mapped: dict[str, str], present: list[str]) -> None:
@@ -121,59 +149,41 @@ def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
     Raises DataError: a column has a type that cannot be an id, a number or a timestamp.
     """
     types = {field.name: field.dataType for field in picked.schema}
-    check_types(types, id_type)
+    check_types(types)
     problems, ids = [Rule(MALFORMED, F.col("malformed"))], []
+    if OPEN_QUOTE in types:
+        problems.append(Rule(OPEN_QUOTE, F.col(OPEN_QUOTE)))
     for side in ("user", "item"):
-        identity, text = _id(side, types[side], id_type), F.col(side)
+        stored, cell, identity = types[side], F.col(side), read_id(F.col(side), types[side], id_type)
         ids.append(identity.alias(f"{side}_id"))
-        if not isinstance(types[side], StringType):
-            continue
-        if id_type == "long":
-            blank = F.trim(text) == ""
-            unparsable = text.isNotNull() & ~blank & identity.isNull()
-            problems += [Rule(f"empty_{side}", blank), Rule(f"unparsable_{side}", unparsable)]
-        else:
+        if isinstance(stored, StringType) and id_type != "long":
             # Bytes that are no text all look alike, and different ids would become one.
-            plain = text.cast("string")
+            plain = cell.cast("string")
             no_text = ~is_utf8(plain) | F.contains(plain, F.lit("\ufffd"))
             problems.append(Rule(f"undecodable_{side}", no_text))
+        elif not isinstance(stored, WHOLE_NUMBERS):
+            blank = is_blank(cell, stored)
+            problems.append(Rule(f"empty_{side}", blank))
+            problems.append(Rule(f"unparsable_{side}", cell.isNotNull() & ~blank & identity.isNull()))
     values = [F.col(name) for name in (*NUMBERS, "timestamp") if name in types]
     return picked.select(*ids, *values, F.col("raw"), names_of_broken(problems).alias("read_problems"))
 
 
-def _id(side: str, stored: DataType, id_type: IdType) -> Column:
-    if id_type == "long" or (id_type == "auto" and isinstance(stored, WHOLE_NUMBERS)):
-        return try_cast(F.col(side), "long")
-    # The cast drops collations, under which different ids could be equal.
-    return F.col(side).cast("string")
-
-
-def check_types(types: dict[str, DataType], id_type: IdType = "auto") -> None:
+def check_types(types: dict[str, DataType]) -> None:
     """Refuse columns whose type cannot hold what they are for.
 
-    types : Type by role: user, item, rating, and others where there are any. id_type : {"auto", "string", "long"}. Type
-    that ids are brought to. Other than auto, whole decimals do as well.
+    types : Type by role: user, item, rating, and others where there are any.
     Raises DataError: naming the column, its type, and the types that would do.
     """
     for side in ("user", "item"):
-        stored = types[side]
-        whole = isinstance(stored, DecimalType) and stored.scale == 0 and id_type != "auto"
-        if not (isinstance(stored, StringType | ByteType | ShortType | IntegerType | LongType) or whole):
-            raise _wrong_type(side, stored, _id_advice(side, stored))
+        if not can_be_id(types[side]):
+            raise _wrong_type(side, types[side], f"{IDS}; map another column with input.columns.{side}")
     for name in NUMBERS:
         if name in types and not isinstance(types[name], NumericType | StringType):
             raise _wrong_type(name, types[name], "a number, or text that holds one")
     stored = types.get("timestamp", LongType())
     if not isinstance(stored, NumericType | StringType | TimestampType | TimestampNTZType | DateType):
         raise _wrong_type("timestamp", stored, "a timestamp, a date, or seconds since 1970")
-
-
-def _id_advice(side: str, stored: DataType) -> str:
-    if isinstance(stored, DecimalType) and stored.scale == 0:
-        return "a string or a whole number; set input.id_type to long or string to convert it"
-    if isinstance(stored, NumericType):
-        return "a string or a whole number; a fraction is no id, so cast it to bigint or string at the source"
-    return f"a string or a whole number; map another column with input.columns.{side}"
 
 
 def _wrong_type(role: str, stored: DataType, expected: str) -> DataError:

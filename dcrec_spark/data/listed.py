@@ -5,15 +5,17 @@ from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, LongType, NumericType, StringType
+from pyspark.sql.types import DataType, NumericType, StringType
 
 from dcrec_spark.config.sections import InputConfig
-from dcrec_spark.data.columns import NUMBER_TEXT, WHOLE_NUMBERS
+from dcrec_spark.data.columns import column_of, is_blank, number_in
+from dcrec_spark.data.ids import IDS, can_be_id, read_id
 from dcrec_spark.data.quoting import quoted
-from dcrec_spark.data.read import QUOTING, csv_options, read_table, suffix
+from dcrec_spark.data.read import PARTITIONS_AS_TEXT, QUOTING, TYPED, csv_options, open_files, read_table, suffix
 from dcrec_spark.data.spark_errors import opening
-from dcrec_spark.errors import DataError
+from dcrec_spark.errors import DataError, cut
 from dcrec_spark.spark.compat import try_cast
+from dcrec_spark.spark.planning import borrow
 
 TITLES = "evaluation.titles_path"
 _FILES = {"u.item": r"\|", "movies.dat": "::"}
@@ -32,32 +34,33 @@ def read_listed(
 ) -> DataFrame:
     """Open what ``setting`` lists at ``place``.
 
-    setting : its name, for errors. place : a Parquet or CSV file, a directory of such files, or a table.
-    config : names the columns (columns.user, columns.item), and the options of
-    CSV. id_types : user, item or both -> the type of its ids, which the text of a CSV file is read as. Parquet keeps
-    its own. more : Further columns, which are taken as they are. None: all others.
-    Returns user_id, item_id, and the further columns. An id occurs as often as it
-    is given, and is null where a text is no id.
+    setting : its name, for errors. place : a file, a directory of such files, or a table. config : names the columns
+    (columns.user, columns.item), and the options of CSV. id_types : user, item or both -> the type of its ids, which
+    the text of a CSV file is read as. Other formats keep their own. more : Further columns, which are taken as they
+    are. None: all others.
+    Returns user_id, item_id, and the further columns. An id occurs as often as it is given, and is null where a text or
+    a number is no id.
     Raises DataError: nothing is there, it cannot be opened, a column is missing or cannot hold ids.
     """
-    with opening(f"{setting} {place!r}", setting):
-        is_table = config.format in ("table", "jdbc")
-        is_text = not is_table and _is_csv(spark, place)
-        if is_table:
+    is_text = False
+    with opening(f"{setting} {place!r}", setting), borrow(spark, PARTITIONS_AS_TEXT):
+        if config.format in ("table", "jdbc"):
             source = read_table(spark, config, place)
-        elif is_text:
-            source = spark.read.options(**{**QUOTING, **csv_options(config)}).csv(place)
         else:
-            source = spark.read.parquet(place)
+            kind = _kind_of(spark, place)
+            is_text = kind == "csv"
+            # A list is small enough to be read in one piece, whatever line breaks its quotes hold.
+            options = {"multiLine": "true", **QUOTING, **csv_options(config)}
+            source = spark.read.options(**options).csv(place) if is_text else open_files(spark, kind, place, {})
     columns = [
-        _id(source, setting, place, side, getattr(config.columns, side), kind if is_text else None)
-        for side, kind in id_types.items()
+        _id(source, f"{setting} {place!r}", side, config, wanted if is_text else None)
+        for side, wanted in id_types.items()
     ]
     if more is None:
-        ids = {getattr(config.columns, side) for side in id_types}
+        ids = {column_of(getattr(config.columns, side), source.columns) for side in id_types}
         more = tuple(name for name in source.columns if name not in ids)
     for name in more:
-        _require_column(source, setting, place, name, "")
+        _require_column(source, f"{setting} {place!r}", name, "")
     return source.select(*columns, *map(quoted, more))
 
 
@@ -82,50 +85,45 @@ def read_features(
         if not isinstance(stored, NumericType | StringType):
             raise DataError(f"{where}: column {name!r} is {stored.simpleString()}; {_NUMBERS}")
         cell = quoted(name)
-        is_empty = F.trim(cell) == "" if isinstance(stored, StringType) else F.lit(False)
-        is_text = ~cell.rlike(NUMBER_TEXT) if isinstance(stored, StringType) else F.lit(False)
-        value = try_cast(cell, "double")
-        cells[name] = F.when(~is_text, value).alias(name)
-        is_broken = ~is_empty & (is_text | F.abs(value).isin(float("inf")))
+        value = number_in(cell, stored)
+        cells[name] = value.alias(name)
+        is_broken = ~is_blank(cell, stored) & (value.isNull() | F.abs(value).isin(float("inf")))
         broken.append(F.first(F.when(is_broken, cell.cast("string")), ignorenulls=True))
     with opening(where, setting):
         first = listed.agg(*broken).collect()[0]
     for name, found in zip(fields, first, strict=True):
         if found is not None:
-            raise DataError(f"{where}: column {name!r} holds {found[:40]!r}; {_NUMBERS}")
+            raise DataError(f"{where}: column {name!r} holds {cut(found, 40)}; {_NUMBERS}")
     repeated = listed.groupBy(identity).count().where(f"count > 1 and {identity} is not null").orderBy(identity).first()
     if repeated is not None:
-        raise DataError(f"{where}: {side} {repeated[0]!r} is in {repeated[1]} rows; expected one")
+        raise DataError(f"{where}: {side} {cut(repeated[0])} is in {repeated[1]} rows; expected one")
     return listed.select(identity, *cells.values()).where(F.col(identity).isNotNull())
 
 
-def _is_csv(spark: SparkSession, path: str) -> bool:
-    """Whether the file, or a directory's first one, is named so. Spark looks it up: the path may be on any storage."""
-    if suffix(path) in (".csv", ".parquet"):
-        return suffix(path) == ".csv"
+def _kind_of(spark: SparkSession, path: str) -> str:
+    """Format of a file, or of a directory's first one, by its name. Spark looks it up: it may be on any storage."""
+    kinds = {**TYPED, ".csv": "csv"}
+    if suffix(path) in kinds:
+        return kinds[suffix(path)]
     first = spark.read.format("binaryFile").load(path).select("path").first()
-    return first is not None and suffix(first["path"]) == ".csv"
+    return kinds.get("" if first is None else suffix(first["path"]), "parquet")
 
 
-def _id(source: DataFrame, setting: str, place: str, side: str, name: str, of_text: DataType | None) -> Column:
-    _require_column(
-        source, setting, place, name, f"; set input.columns.{side} to the column that holds the {side}s' ids"
-    )
-    stored = source.schema[name].dataType
-    if not isinstance(stored, (StringType, *WHOLE_NUMBERS)):
-        raise DataError(
-            f"{setting} {place!r}: column {name!r} is {stored.simpleString()}; expected strings or whole numbers"
-        )
-    if of_text is not None and not isinstance(of_text, StringType):
-        return try_cast(quoted(name), of_text.simpleString()).alias(f"{side}_id")
-    kind = StringType() if isinstance(stored, StringType) else LongType()
-    return quoted(name).cast(kind).alias(f"{side}_id")
+def _id(source: DataFrame, where: str, side: str, config: InputConfig, of_text: DataType | None) -> Column:
+    name: str = getattr(config.columns, side)
+    found = column_of(name, source.columns) or name
+    _require_column(source, where, found, f"; set input.columns.{side} to the column that holds the {side}s' ids")
+    stored = source.schema[found].dataType
+    if not can_be_id(stored):
+        raise DataError(f"{where}: column {found!r} is {stored.simpleString()}; expected {IDS}")
+    as_long = of_text is not None and not isinstance(of_text, StringType)
+    return read_id(quoted(found), stored, "long" if as_long else config.id_type).alias(f"{side}_id")
 
 
-def _require_column(source: DataFrame, setting: str, place: str, name: str, advice: str) -> None:
+def _require_column(source: DataFrame, where: str, name: str, advice: str) -> None:
     if name not in source.columns:
         found = ", ".join(map(repr, source.columns)) or "none"
-        raise DataError(f"{setting} {place!r} has no column {name!r}: found {found}{advice}")
+        raise DataError(f"{where} has no column {name!r}: found {found}{advice}")
 
 
 # ---- titles of items

@@ -1,6 +1,7 @@
 """Readers of ratings in all formats, in the layout of :mod:`dcrec_spark.data.columns`. Validation comes later."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -10,6 +11,8 @@ from dcrec_spark.config.sections import ColumnNames, InputConfig
 from dcrec_spark.data.columns import pick_columns, raw_frame
 from dcrec_spark.data.spark_errors import opening
 from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.spark.failures import SPARK_FAILURES
+from dcrec_spark.spark.planning import borrow
 
 _MOVIELENS_FILES = ("u.data", "ratings.dat", "ratings.csv")
 _MOVIELENS_CSV = ColumnNames(user="userId", item="movieId", rating="rating", timestamp="timestamp")
@@ -19,6 +22,14 @@ _NAMES = ("user", "item", "rating", "timestamp")
 # escapes the escape would by default be the character 0, which ids would lose.
 QUOTING = {"escape": '"', "charToEscapeQuoteEscaping": '"'}
 _COMPRESSED = (".gz", ".bz2", ".zst")
+# Formats of files whose columns have types, by the endings of their names.
+TYPED = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".orc": "orc", ".avro": "avro"}
+_MERGING = ("parquet", "orc")
+_PATH_AS_TABLE = re.compile(r"(csv|json|orc|parquet|avro|text)\.", re.IGNORECASE)
+# Of Spark, for a column of nanoseconds in Parquet, and the session's setting with which they are read as whole numbers.
+_NANOSECONDS, _AS_NUMBERS = "TIMESTAMP(NANOS", "spark.sql.legacy.parquet.nanosAsLong"
+# Else code=007 in the name of a directory would be the number 7.
+PARTITIONS_AS_TEXT = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
 
 
 def read_ratings(spark: SparkSession, config: InputConfig) -> DataFrame:
@@ -34,7 +45,7 @@ def read_ratings(spark: SparkSession, config: InputConfig) -> DataFrame:
     """
     where = config.table if config.format in ("table", "jdbc") else config.path
     of_research = config.format in ("movielens", "coat", "yahoo-r3")
-    with opening(f"input {config.format} {where!r}"):
+    with opening(f"input {config.format} {where!r}"), borrow(spark, PARTITIONS_AS_TEXT):
         picked = _READERS[config.format](spark, config)
         return raw_frame(picked, "long" if of_research and config.id_type == "auto" else config.id_type)
 
@@ -50,6 +61,11 @@ def _path(config: InputConfig) -> str:
 def _table(config: InputConfig) -> str:
     if config.table is None:
         raise ConfigError(f"setting input.table: found null, expected a table's name for input.format={config.format}")
+    if config.format == "table" and (files := _PATH_AS_TABLE.match(config.table)):
+        raise ConfigError(
+            f"setting input.table: found {config.table!r}, a path; set input.format={files[1].lower()}, and input.path "
+            "to the path"
+        )
     return config.table
 
 
@@ -92,6 +108,39 @@ def csv_options(config: InputConfig) -> dict[str, str]:
     return {"multiLine": "true", **options} if one_piece else options
 
 
+def open_files(spark: SparkSession, kind: str, path: str, options: Mapping[str, str]) -> DataFrame:
+    """Open files of a typed format, with the columns of all of them, where these agree."""
+    merging = {"mergeSchema": "true"} if kind in _MERGING else {}
+    try:
+        return _load(spark, kind, path, {**merging, **options})
+    except SPARK_FAILURES:
+        if not merging:
+            raise
+    # A file that differs is named when it is read.
+    return _load(spark, kind, path, options)
+
+
+def _load(spark: SparkSession, kind: str, path: str, options: Mapping[str, str]) -> DataFrame:
+    reader = spark.read.format(kind).options(**options)
+    try:
+        return reader.load(path)
+    except SPARK_FAILURES as error:
+        if _NANOSECONDS not in str(error) or spark.conf.get(_AS_NUMBERS) == "true":
+            raise
+    spark.conf.set(_AS_NUMBERS, "true")  # rows are read later, with the setting of then
+    return reader.load(path)
+
+
+def _typed(spark: SparkSession, config: InputConfig) -> DataFrame:
+    path = _path(config)
+    if config.format != "json":
+        return pick_columns(open_files(spark, config.format, path, config.options), config.columns)
+    given, broken = spark.read.options(**config.options).json(path).schema, "_corrupt_record"
+    schema = given if broken in given.fieldNames() else given.add(broken, "string")
+    source = spark.read.schema(schema).options(**config.options).json(path)
+    return pick_columns(source, config.columns, malformed_line=broken)
+
+
 def _csv(spark: SparkSession, path: str, columns: ColumnNames, options: dict[str, str]) -> DataFrame:
     reading = {**({} if "escape" in options else QUOTING), **options, "inferSchema": "false"}
     schema = spark.read.options(**reading).csv(path).schema
@@ -107,7 +156,16 @@ def _csv(spark: SparkSession, path: str, columns: ColumnNames, options: dict[str
         .options(enforceSchema="false", columnPruning="false")
         .csv(path)
     )
-    return pick_columns(source, columns, malformed_line=broken)
+    given = {name.lower(): value for name, value in reading.items()}
+    quote, escape = given.get("quote", '"'), given.get("escape", "\\")
+
+    def in_quotes(line: Column) -> Column:
+        """Of a record over several lines the first and the last one alone have too few columns, and an odd quote."""
+        plain = line if escape == quote else F.replace(line, F.lit(escape + quote), F.lit(""))
+        return (F.length(plain) - F.length(F.replace(plain, F.lit(quote), F.lit("")))) % 2 == 1
+
+    one_line = quote and "multiline" not in given
+    return pick_columns(source, columns, malformed_line=broken, in_quotes=in_quotes if one_line else None)
 
 
 def _movielens_file(spark: SparkSession, path: str) -> DataFrame:
@@ -187,7 +245,7 @@ def _cells(line: Column) -> Column:
 
 
 _READERS: dict[str, Callable[[SparkSession, InputConfig], DataFrame]] = {
-    "parquet": lambda spark, of: pick_columns(spark.read.options(**of.options).parquet(_path(of)), of.columns),
+    **dict.fromkeys(("parquet", "json", "orc", "avro"), _typed),
     "csv": lambda spark, of: _csv(spark, _path(of), of.columns, csv_options(of)),
     "table": lambda spark, of: pick_columns(_table_at(spark, _table(of), of.snapshot), of.columns),
     "movielens": lambda spark, of: _first_that_exists(spark, _path(of), _MOVIELENS_FILES, _movielens_file),
@@ -215,7 +273,7 @@ def pin_snapshot(spark: SparkSession, config: InputConfig) -> InputConfig:
             )
         return config
     with opening(f"input table {config.table!r}"):
-        current = _current(spark, config.table)
+        current = _current(spark, _table(config))
     if config.snapshot is not None and current is None:
         raise ConfigError(
             f"setting input.snapshot: found {config.snapshot!r}; expected null: {config.table} is neither an Iceberg "

@@ -68,7 +68,7 @@ def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table]
 
 def _is_rating(rating: Array, settings: MetricSettings) -> Array:
     highest = np.inf if settings.gain == "rel" else kernel.LARGEST_EXPONENT
-    return np.isfinite(rating) & (rating >= 0) & (rating <= highest)
+    return np.isfinite(rating) & (rating <= highest)
 
 
 def _sort_ratings(table: pa.Table, rating: Array, prediction: Array) -> RatedPairs:

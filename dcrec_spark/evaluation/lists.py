@@ -112,6 +112,13 @@ def describe_lists(lists: DataFrame, training: DataFrame | None, length: int = 0
     ------
     DataError
         There are no lists, or no ratings.
+
+    Examples
+    --------
+    >>> lists = model.recommendationTable(2, seen=ratings)
+    >>> described = describe_lists(lists, ratings.withColumnRenamed("item", "item_id"))
+    >>> described.lists, described.rare_share
+    (6, 1.0)
     """
     by_user = lists.groupBy("user_id").count()
     users, short = by_user.agg(F.count("*"), F.count_if(F.col("count") < length)).collect()[0]

@@ -76,11 +76,12 @@ def evaluate(
 
     Examples
     --------
-    Two models on the same test ratings, and the difference between them::
+    Two models on the same test ratings, and the difference between them:
 
-        both = join_predictions({"deconfounded": one.transform(test), "classical": other.transform(test)})
-        metrics = evaluate(both, models={"deconfounded": "deconfounded", "classical": "classical"})
-        metrics.difference("deconfounded", "classical").estimates()["ndcg"]
+    >>> both = join_predictions({"one": model.transform(ratings), "other": model.transform(ratings)})
+    >>> metrics = evaluate(both, models={"one": "one", "other": "other"})
+    >>> metrics.difference("one", "other").estimates()["mse"].value
+    0.0
     """
     of_model = {models: models} if isinstance(models, str) else dict(models)
     rows = _rows(predictions, of_model, columns)
@@ -200,6 +201,13 @@ def evaluate_ranking(
     DataError
         A column is missing or of the wrong type. There are no test ratings. An id is null, a rating or rank cannot be
         used. A pair or a rank is given twice. No list is as long as a k.
+
+    Examples
+    --------
+    >>> lists = model.recommendationTable(2)
+    >>> metrics = evaluate_ranking(lists, ratings, catalogue_size=6, settings=MetricSettings(ks=(2,)))
+    >>> 0 <= metrics.as_dict()["catalogue_ndcg@2"] <= 1
+    True
     """
     require_columns(recommendations, ["user_id", "item_id"], ["rank"])
     require_columns(test, [columns.user, columns.item], [columns.rating])
@@ -275,6 +283,12 @@ def join_predictions(
         The columns of ``columns`` and one for each model, called as the model. A pair that some frame lacks gets no
         prediction there, so that ``evaluate`` refuses it or drops it for all. Where frames disagree about the rating
         it is null, and refused.
+
+    Examples
+    --------
+    >>> both = join_predictions({"one": model.transform(ratings), "other": model.transform(ratings)})
+    >>> both.columns
+    ['user', 'item', 'rating', 'one', 'other']
     """
     keys = [columns.user, columns.item]
     named = [
@@ -325,10 +339,13 @@ def _coverage(shown: int, catalogue_size: int) -> Score:
 def _require_ratings(sums: Sums, columns: Columns) -> None:
     rows = int(sums.counts.get("rows", 0))
     if not rows:
-        raise DataError("there is nothing to evaluate: the input has no rows")
+        raise DataError(
+            "there is nothing to evaluate: no test ratings are left. Is the test set empty, or are its users or "
+            "items unknown to a model whose coldStartStrategy drops them?"
+        )
     faults = {
         "null_ids": f"{columns.user} or {columns.item} is null",
-        "unusable_ratings": f"{columns.rating} is null, infinite, negative, or over 1000 where gain is a power of 2",
+        "unusable_ratings": f"{columns.rating} is null, infinite, or over 1000 where gain is a power of 2",
         "unusable_weights": f"{columns.weight} is null, infinite or negative",
         "unusable_ranks": "rank is null, or below 1",
         "duplicates": f"they repeat a pair of {columns.user} and {columns.item}; keep one",

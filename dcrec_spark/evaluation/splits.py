@@ -79,6 +79,12 @@ def split_pairs(
     ------
     ConfigError
         Shares are not positive or do not add up to 1.
+
+    Examples
+    --------
+    >>> train, test = split_pairs(ratings, (0.8, 0.2), seed=1)
+    >>> train.count() + test.count() == ratings.count()
+    True
     """
     uniform = _uniform(seed, columns.user, columns.item)
     part = _count_passed(uniform, [F.lit(bound) for bound in _bounds(shares)])
@@ -97,6 +103,12 @@ def split_within_users(
     ----------
     ratings, shares, seed, columns
         As for :func:`split_pairs`, with the same result and errors.
+
+    Examples
+    --------
+    >>> train, test = split_within_users(ratings, (0.75, 0.25), seed=1)
+    >>> train.where("user = 0").count(), test.where("user = 0").count()
+    (3, 1)
     """
     return _parts(_ranked_parts(ratings, [], shares, seed, columns), len(shares))
 
@@ -126,6 +138,13 @@ def split_by_time(
     DataError
         The column is missing, of another type, or has nulls (in the frame's first action when ``within_users``, else
         at once).
+
+    Examples
+    --------
+    >>> dated = spark.createDataFrame([("u", "a", 1), ("u", "b", 2)], "user string, item string, timestamp long")
+    >>> older, newer = split_by_time(dated, (0.5, 0.5))
+    >>> newer.first().item
+    'b'
     """
     time = _time(ratings, timestamp)
     if within_users:

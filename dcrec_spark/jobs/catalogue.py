@@ -1,15 +1,16 @@
 """Items that may be recommended, pairs that may not, and the limit for one category."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from dcrec_spark.config.sections import InputConfig, RankingConfig
 from dcrec_spark.data.listed import read_listed
-from dcrec_spark.errors import DataError
+from dcrec_spark.data.quoting import quoted
+from dcrec_spark.errors import DataError, cut
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.models.outcome.blend import AnyModel
 
@@ -40,27 +41,43 @@ class Catalogue:
 
 
 def open_catalogue(
-    spark: SparkSession,
+    run: Run,
     recommend: RankingConfig,
     given: InputConfig,
-    id_types: dict[str, DataType],
+    known: Mapping[str, DataFrame],
     cache: Callable[[DataFrame], DataFrame],
 ) -> Catalogue:
-    """Open the catalogue and the excluded pairs. id_types : user, item -> type of the ids. cache : persists them.
+    """Open the catalogue and the excluded pairs, and match them with the ids that the run knows.
 
-    Raises DataError: one of them cannot be opened, or the catalogue is empty, or has an item in two categories.
+    run : gets a warning if no excluded pair is known. known : user, item -> ids of the ratings or of the model, in the
+    first column. cache : persists what is opened.
+    Raises DataError: one of them cannot be opened, or the catalogue has an item in two categories, or no known one.
     """
     items = excluded = None
+    ids = {side: frame.select(quoted(frame.columns[0]).alias(f"{side}_id")) for side, frame in known.items()}
+    id_types = {side: frame.schema[0].dataType for side, frame in ids.items()}
+    spark = ids["item"].sparkSession
     if recommend.catalogue is not None:
         more = () if recommend.max_per_category is None else (CATEGORY,)
         listed = read_listed(spark, SETTING, recommend.catalogue, given, {"item": id_types["item"]}, more)
         require_id_types(listed, {"item_id": id_types["item"]}, SETTING)
         items = cache(listed.where("item_id is not null").distinct())
         _require_each_once(items, recommend.catalogue)
+        if ids["item"].join(items, "item_id", "left_semi").isEmpty():
+            raise DataError(
+                f"{SETTING} {recommend.catalogue!r}: found none of its {items.count()} items in the ratings or the "
+                f"model; expected their ids in its column {given.columns.item!r}"
+            )
     if recommend.exclude is not None:
         pairs = read_listed(spark, EXCLUDE, recommend.exclude, given, id_types)
         require_id_types(pairs, {f"{side}_id": kind for side, kind in id_types.items()}, EXCLUDE)
         excluded = cache(pairs.dropna().distinct())
+        unknown = [side for side in ids if ids[side].join(excluded, f"{side}_id", "left_semi").isEmpty()]
+        if unknown and not excluded.isEmpty():
+            run.warnings.append(
+                f"{EXCLUDE} {recommend.exclude!r} excludes nothing: no {unknown[0]} of its {excluded.count()} pairs is "
+                "in the ratings or the model"
+            )
     return Catalogue(items, excluded, recommend.max_per_category)
 
 
@@ -96,7 +113,7 @@ def _require_each_once(items: DataFrame, place: str) -> None:
     first = items.groupBy("item_id").count().where("count > 1").orderBy("item_id").first()
     if first is not None:
         raise DataError(
-            f"{SETTING} {place!r}: item {first['item_id']!r} is in {first['count']} categories; expected one"
+            f"{SETTING} {place!r}: item {cut(first['item_id'])} is in {first['count']} categories; expected one"
         )
     if items.isEmpty():
         raise DataError(f"{SETTING} {place!r} lists no item: nothing could be recommended")

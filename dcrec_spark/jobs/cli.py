@@ -6,11 +6,13 @@ not keep the others from running.
 
 import itertools
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from inspect import cleandoc
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -20,15 +22,15 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from dcrec_spark.config.jobs import JOB_CONFIGS, RetrainConfig, jobs_with, known_settings
-from dcrec_spark.config.load import load_config
+from dcrec_spark.config.load import load_config, read_places
 from dcrec_spark.config.secrets import forget_secrets, masked_all
 from dcrec_spark.config.sections import PlacesConfig
-from dcrec_spark.errors import DcrecError, InterruptedRun, interruption
+from dcrec_spark.errors import ConfigError, DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.console import Reporter, mask_output
 from dcrec_spark.jobs.job import Job
-from dcrec_spark.jobs.runner import run_job
-from dcrec_spark.jobs.sinks import open_places, table_of_runs
-from dcrec_spark.spark.cancellation import end_work
+from dcrec_spark.jobs.runner import explain_unreachable, refuse, run_job
+from dcrec_spark.jobs.sinks import Places, open_places, table_of_runs
+from dcrec_spark.spark.cancellation import end_work, silence_bridge
 from dcrec_spark.spark.session import conf_file
 from dcrec_spark.version import __version__
 
@@ -36,14 +38,14 @@ _PROGRAM = "dcrec"
 _EXIT_CODES = """\b
 Exit codes
   0 done   1 unexpected   2 usage or configuration   3 data rejected
-  4 audit refused to publish   5 another publisher won   6 interrupted, can be run again
-  7 disk full
+  4 audit refused to publish   5 another publisher was first   6 interrupted: run it again
+  7 disk full   8 a service could not be reached: try again
 """
 _SETTINGS = """\b
 Settings
-  A file holds those that differ from the defaults; --set wins over it:
+  Write those that differ from the defaults into a file. --set wins over it:
   dcrec retrain --config nightly.yaml --set outcome.rank=50 --set output.path=tables
-  dcrec settings prints all of them with their defaults.
+  `dcrec settings` prints all of them with their defaults.
 """
 
 
@@ -162,7 +164,7 @@ _config_option = click.option(
     "--config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Settings as YAML; `dcrec settings` prints all of them.",
+    help="Read settings from this YAML file. `dcrec settings` prints all of them.",
 )
 _set_option = click.option(
     "--set",
@@ -170,9 +172,9 @@ _set_option = click.option(
     multiple=True,
     shell_complete=_complete_setting,
     metavar="A.B=VALUE",
-    help="One setting, over the file; can be repeated.",
+    help="Set one setting, over the file. May be repeated.",
 )
-_force_option = click.option("--force", is_flag=True, help="Publish even if audit limits fail (recorded).")
+_force_option = click.option("--force", is_flag=True, help="Publish even if audit limits fail. The record says so.")
 
 
 def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]], summary: str = "") -> click.Command:
@@ -181,19 +183,38 @@ def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]
     @click.command(name, help=help_text, short_help=summary, epilog=_EXIT_CODES)
     @_config_option
     @_set_option
-    @click.option("--dry-run", is_flag=True, help="Check settings, inputs and output; write nothing.")
+    @click.option("--dry-run", is_flag=True, help="Check settings, inputs and output, and write nothing.")
     def command(config: Path | None, overrides: tuple[str, ...], dry_run: bool, force: bool = False) -> None:
         if force:
             overrides = (*overrides, "audit.force=true")
         with report_errors() as reporter:
             job = load()
-            run_job(job, load_config(job.config_type, config, overrides), reporter, dry_run)
+            try:
+                settings = load_config(job.config_type, config, overrides)
+            except ConfigError as error:
+                if dry_run:
+                    raise
+                refuse(job.name, read_places(config, overrides), error)
+            run_job(job, settings, reporter, dry_run)
 
     return _force_option(command) if name.replace("-", "_") in jobs_with("audit.force") else command
 
 
 for _entry in JOBS:
-    dcrec.add_command(job_command(_entry.command, f"{_entry.summary}\n\n{_entry.details}", _entry.load, _entry.summary))
+    dcrec.add_command(
+        job_command(_entry.command, f"{_entry.summary}\n\n{cleandoc(_entry.details)}", _entry.load, _entry.summary)
+    )
+
+
+@contextmanager
+def _places(config: Path | None, overrides: tuple[str, ...]) -> Iterator[tuple[Reporter, Places]]:
+    """Open the places of the settings."""
+    with (
+        report_errors() as reporter,
+        explain_unreachable(),
+        open_places(load_config(PlacesConfig, config, overrides)) as places,
+    ):
+        yield reporter, places
 
 
 @dcrec.command("runs", short_help="List the published runs of each place.", epilog=_EXIT_CODES)
@@ -202,9 +223,9 @@ for _entry in JOBS:
 def _runs(config: Path | None, overrides: tuple[str, ...]) -> None:
     """List the runs in output.path and in each warehouse, and the current one.
 
-    It takes the settings of the job that publishes: dcrec runs --config nightly.yaml
+    Give the settings of the job that publishes: dcrec runs --config nightly.yaml
     """
-    with report_errors() as reporter, open_places(load_config(PlacesConfig, config, overrides)) as places:
+    with _places(config, overrides) as (reporter, places):
         reporter.show(table_of_runs(places.runs()))
 
 
@@ -215,9 +236,9 @@ def _runs(config: Path | None, overrides: tuple[str, ...]) -> None:
 def _rollback(run: str, config: Path | None, overrides: tuple[str, ...]) -> None:
     """Make RUN the current run again, in output.path and in every warehouse. `dcrec runs` lists the runs.
 
-    It takes the settings of the job that publishes: dcrec rollback 20261120T021500-5f3c1a --config nightly.yaml
+    Give the settings of the job that publishes: dcrec rollback 20261120T021500-5f3c1a --config nightly.yaml
     """
-    with report_errors() as reporter, open_places(load_config(PlacesConfig, config, overrides)) as places:
+    with _places(config, overrides) as (reporter, places):
         places.roll_back(run)
         reporter.show(table_of_runs(places.runs()))
 
@@ -229,7 +250,10 @@ def _doctor(config: Path | None, overrides: tuple[str, ...]) -> None:
     """Check what `dcrec retrain` needs with these settings.
 
     Packages, Java, Spark, its Python workers, checkpoints, input, output and warehouses. Each line names what was
-    found, or what is wrong and the cure. Writes nothing. Exit code 2 if something is wrong.
+    found, or what is wrong and the cure. Write nothing. End with exit code 2 if something is wrong.
+
+    \b
+    dcrec doctor --config nightly.yaml
     """
     with report_errors() as reporter:
         doctor = import_module("dcrec_spark.jobs.doctor")
@@ -239,14 +263,26 @@ def _doctor(config: Path | None, overrides: tuple[str, ...]) -> None:
 
 
 @dcrec.command("plan", short_help="Print the --conf lines of a cluster that a fit of so many ratings needs.")
-@click.option("--ratings", type=click.IntRange(1), required=True, help="Number of pairs of a user and an item.")
-@click.option("--users", type=click.IntRange(2), required=True, help="Number of users.")
-@click.option("--items", type=click.IntRange(2), required=True, help="Number of items.")
-@click.option("--rank", type=click.IntRange(1), default=10, show_default=True, help="outcome.rank.")
-@click.option("--exposure-rank", type=click.IntRange(1), default=5, show_default=True, help="exposure.rank.")
-@click.option("--precision", type=click.Choice(["float64", "float32"]), default="float64", show_default=True)
-@click.option("--executor-cores", type=click.IntRange(1), default=4, show_default=True, help="Cores of each executor.")
-@click.option("--executors", type=click.IntRange(1), help="By default few enough to cache 8 GB each.")
+@click.option("--ratings", type=click.IntRange(1), required=True, help="Plan for so many ratings.")
+@click.option("--users", type=click.IntRange(2), required=True, help="Plan for so many users.")
+@click.option("--items", type=click.IntRange(2), required=True, help="Plan for so many items.")
+@click.option("--rank", type=click.IntRange(1), default=10, show_default=True, help="Take this for outcome.rank.")
+@click.option(
+    "--exposure-rank", type=click.IntRange(1), default=5, show_default=True, help="Take this for exposure.rank."
+)
+@click.option(
+    "--precision",
+    type=click.Choice(["float64", "float32"]),
+    default="float64",
+    show_default=True,
+    help="Take this for engine.precision.",
+)
+@click.option(
+    "--executor-cores", type=click.IntRange(1), default=4, show_default=True, help="Give each executor so many cores."
+)
+@click.option(
+    "--executors", type=click.IntRange(1), help="Use so many executors. By default as few as cache 8 GB each."
+)
 def _plan(
     ratings: int,
     users: int,
@@ -299,6 +335,7 @@ def _settings() -> None:
 def report_errors() -> Iterator[Reporter]:
     """Set up logs and signals, and end the process with the exit code of an error that was raised on purpose."""
     forget_secrets()
+    structlog.contextvars.clear_contextvars()
     with mask_output(), Reporter() as reporter:
         configure_logging()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -333,15 +370,32 @@ def _interrupt_handler(reporter: Reporter) -> Callable[[int, FrameType | None], 
     return interrupt
 
 
+class _ToStderr(logging.Handler):
+    """What libraries log and warn of, as lines of the same log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        sys.stderr.write(f"{self.format(record)}\n")
+
+
 def configure_logging(for_people: bool = False) -> None:
     """Log JSON lines to standard error, for the log collector of a scheduler, or plain ones for people."""
-    for_machines: list[Processor] = [
+    facts: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
         _mask_event,
-        structlog.processors.JSONRenderer(ensure_ascii=False),
     ]
+    as_json = structlog.processors.JSONRenderer(ensure_ascii=False)
+    for_machines: list[Processor] = [*facts, as_json]
+    os.environ["DCREC_LOG"] = "plain" if for_people else "json"  # of a JVM that is started here
+    if not for_people and not any(isinstance(handler, _ToStderr) for handler in logging.getLogger().handlers):
+        handler = _ToStderr(logging.WARNING)
+        drop = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+        handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=[drop, as_json], foreign_pre_chain=facts))
+        logging.getLogger().addHandler(handler)
+        logging.captureWarnings(True)
     plain: list[Processor] = [_mask_event, structlog.dev.ConsoleRenderer(colors=False, pad_event_to=10)]
     structlog.configure(
         processors=plain if for_people else for_machines, logger_factory=structlog.PrintLoggerFactory(sys.stderr)
@@ -349,7 +403,7 @@ def configure_logging(for_people: bool = False) -> None:
     # The bridge to the JVM also raises what it logs of a broken connection, and would log a signal as a stack trace.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     # It also logs by the root logger.
-    logging.getLogger().addFilter(lambda record: Path(record.pathname).parent.name != "py4j")
+    logging.getLogger().addFilter(silence_bridge)
 
 
 def _mask_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

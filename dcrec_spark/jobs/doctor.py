@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyspark
 from pyspark.sql import SparkSession
 from rich.table import Table
+from rich.text import Text
 
 from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.config.sections import WarehousesConfig
@@ -60,7 +61,7 @@ def table_of(findings: list[Finding]) -> Table:
     """Make a table of the findings."""
     table = Table(box=None, show_header=False, pad_edge=False)
     for finding in findings:
-        table.add_row(_MARKS[finding.state], finding.subject, finding.text)
+        table.add_row(_MARKS[finding.state], finding.subject, Text(finding.text))  # [extras] are no markup
     return table
 
 

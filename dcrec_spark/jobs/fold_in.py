@@ -51,8 +51,9 @@ class FoldIn(ServingJob[FoldInConfig, FoldInInputs]):
         ratings = open_ratings(context)
         require_ids_of(saved.model, ratings, "input", ("user", "item"))
         as_trained(saved.model, ratings)
-        config, types = context.config, {side: ratings.schema[f"{side}_id"].dataType for side in ("user", "item")}
-        catalogue = open_catalogue(context.spark, config.recommend, config.input, types, context.cache)
+        items = saved.model.tables()[1].select("id")
+        config, known = context.config, {"user": ratings.select("user_id"), "item": items}
+        catalogue = open_catalogue(context.run, config.recommend, config.input, known, context.cache)
         features = open_features(context, ratings, ("user",))
         features.of_model(saved.model, [], ("user",))
         return FoldInInputs(saved, ratings, catalogue, features)

@@ -1,19 +1,22 @@
 """Inputs of jobs: ratings of one snapshot, and saved models with ratings under the names that they know."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.config.sections import InputConfig, ReadingConfig, ServingConfig
+from dcrec_spark.config.sections import FittingConfig, InputConfig, ReadingConfig, ServingConfig
 from dcrec_spark.data.read import pin_snapshot, read_ratings, table_id
+from dcrec_spark.data.validation.row_rules import ALL_DAYS, Window
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.jobs.job import Context, Job
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
 from dcrec_spark.models.fitting.checks import require_same_ids
 from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
+from dcrec_spark.settings.tables import OF_RATED_PAIRS
 from dcrec_spark.storage.files import open_files
 
 T = TypeVar("T")
@@ -66,14 +69,37 @@ def input_line(config: ReadingConfig, raw: DataFrame | None) -> str:
         return "input   none"
     shown = [field for field in raw.schema.fields if field.name not in ("raw", "read_problems")]  # added for rejects
     columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in shown)
-    return f"input   {config.input.format} {config.input.path or config.input.table}: {columns}"
+    days = window_of(config, raw).describe()
+    return f"input   {config.input.format} {config.input.path or config.input.table}{days}: {columns}"
+
+
+def window_of(config: ReadingConfig, raw: DataFrame) -> Window:
+    """Return the days of the ratings that a run uses: none after its own, where timestamps tell."""
+    if "timestamp" not in raw.columns:
+        return ALL_DAYS
+    day, given = config.run.run_date, config.input
+    is_past = day < datetime.now(UTC).date()
+    return Window(given.since, day if given.until is None and is_past else given.until)
 
 
 def validate_input(context: Context[ReadingT], raw: DataFrame, to_fit: bool = False) -> Validated:
     """Validate ratings, noted in the record and released at the end. to_fit : whether a model is fitted to them."""
-    config = context.config
+    config, window = context.config, window_of(context.config, raw)
+    context.run.input_window = window
     with context.reporter.step("validate"):
-        valid = validate(raw, config.validation, seed=config.run.seed, to_fit=to_fit)
+        outcome = config.outcome if isinstance(config, FittingConfig) else None
+        signed = outcome is not None and outcome.outcome in OF_RATED_PAIRS
+        equal = not signed or bool(outcome and outcome.unobserved_weight)
+        valid = validate(
+            raw,
+            config.validation,
+            seed=config.run.seed,
+            to_fit=to_fit,
+            window=window,
+            signed=signed,
+            equal=equal,
+            refused=context.run.note_refusal,
+        )
         context.resources.callback(valid.unpersist)
         context.run.note_validation(valid)
     return valid

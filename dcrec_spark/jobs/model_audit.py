@@ -6,13 +6,16 @@ the last one was fitted to them.
 
 from collections.abc import Mapping
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.config.jobs import RetrainConfig
+from dcrec_spark.config.load import resolved
+from dcrec_spark.data.validation.several_rows import LIMITS
+from dcrec_spark.data.validation.validate import UNTIMED
 from dcrec_spark.errors import AuditError, DataError, FitError
 from dcrec_spark.evaluation.baselines import POPULARITY, item_statistics, one_list_for_all
 from dcrec_spark.evaluation.measures import Columns, Measure, MeasureKind, MetricSettings
@@ -34,6 +37,9 @@ from dcrec_spark.models.outcome.vectors import ScoringVectors
 COLUMNS = Columns("user_id", "item_id", "rating")
 # A constant, so that the same pairs are held out whatever run.seed is.
 _SEED = 20_260_101
+# Warned of are a fall of the ratings by a tenth, and reasons of rejects that have grown by a tenth beyond all rows.
+# New rows count as a hundred at least.
+_WARNED_FALL, _GROWN, _FEW_ROWS = 0.1, 1.1, 100
 NEW, LAST = "this model", "last model"
 _PAIR = [COLUMNS.user, COLUMNS.item]
 _LIST_LENGTH = 10
@@ -51,17 +57,68 @@ class FitParts(NamedTuple):
     held_out: DataFrame | None
 
 
-def check_volume(context: Context[RetrainConfig]) -> None:
-    """Refuse ratings that are far fewer than those of the run before. Raises DataError: they are."""
+def compare_input(context: Context[RetrainConfig]) -> None:
+    """Compare ratings, rejects and missing timestamps with those of the run before. Warn of what has got worse.
+
+    Raises DataError: a limit is exceeded, and not forced.
+    """
     limits, run = context.config.audit, context.run
-    before = context.before.record["counts"] if context.before is not None else {}
-    if limits.max_volume_fall is None or not before.get("ratings"):
+    last = {} if context.before is None else context.before.record
+    before = last.get("counts", {})
+    if not before.get("ratings") or not before.get("rows_in"):
         return
+    if run.data_fingerprint == last["data_fingerprint"]:
+        run.warnings.append(f"the ratings are those of run {last['run_id']}, the run before: no rating is new")
     old, new = int(before["ratings"]), run.counts["ratings"]
     fall = max(0.0, 1.0 - new / old)
-    about = f"{new} ratings were accepted, and {old} in the run before, {fall:.1%} fewer"
-    verdict = Verdict("max_volume_fall", fall, limits.max_volume_fall, fall <= limits.max_volume_fall, about)
-    run.warnings += run.verdicts.enforce([verdict], limits.force, DataError)
+    fewer = f"{new} ratings were accepted, and {old} in the run before, {fall:.1%} fewer"
+    bad, grown = new_rejects(run, last, context.config.validation.max_reject_share)
+    # By other rules, other rows are rejected: this is no news.
+    most = limits.max_new_rejects if _rules(resolved(context.config)) == _rules(last["configuration"]) else None
+    verdicts = [
+        Verdict(check, found, limit, found <= limit, about)
+        for check, found, limit, about in (
+            ("max_volume_fall", fall, limits.max_volume_fall, fewer),
+            ("max_new_rejects", bad, most, "; ".join(grown)),
+        )
+        if limit is not None and about
+    ]
+    failed = {verdict.check for verdict in verdicts if not verdict.passed}
+    run.warnings += [fewer] if fall >= _WARNED_FALL and "max_volume_fall" not in failed else []
+    run.warnings += grown if "max_new_rejects" not in failed else []
+    run.warnings += run.verdicts.enforce(verdicts, limits.force, DataError)
+
+
+def _rules(configuration: Mapping[str, Any]) -> list[Any]:
+    """Return the settings by which rows are rejected, of a configuration as records hold it."""
+    given = configuration["input"]
+    return [configuration["validation"], *(given[name] for name in ("format", "options", "columns", "id_type"))]
+
+
+def new_rejects(run: Run, last: Mapping[str, Any], warned: float) -> tuple[float, list[str]]:
+    """Return the largest share of a reason among new rows, and a sentence for each reason that is new or has grown.
+
+    At the rates of before, some of the new rows would be bad too: these do not count. Where old rows leave as new ones
+    come, as from a window of days, the new ones are at least a thousandth of all. A few rows do not count as many.
+    """
+    rows, rows_before = run.counts["rows_in"], int(last["counts"]["rows_in"])
+    new_rows, growth = max(rows - rows_before, rows / 1000, _FEW_ROWS), rows / rows_before
+    now = {**run.reasons, UNTIMED: run.counts.get(UNTIMED, 0)}
+    before = {**last["reasons"], UNTIMED: last["counts"].get(UNTIMED, 0)}
+    largest, sentences = 0.0, []
+    for reason, many in now.items():
+        old = before.get(reason, 0)
+        share = min(1.0, max(0.0, many - old * growth) / new_rows)
+        if not many or reason in LIMITS:
+            continue
+        if not old:
+            sentences.append(f"{many} rows are {reason}, and none was in the run before")
+        elif share > warned and many > old * growth * _GROWN:
+            sentences.append(f"{many} rows are {reason}, and {old} were in the run before")
+        else:
+            continue
+        largest = max(largest, share)
+    return largest, sentences
 
 
 def hold_out(context: Context[RetrainConfig], ratings: DataFrame) -> FitParts:

@@ -83,8 +83,8 @@ class Recommend(ServingJob[RecommendJobConfig, RecommendInputs]):
             id_type = saved.model.tables()[0].schema["id"].dataType
             users = read_listed(spark, USERS, config.recommend.users, config.input, {"user": id_type})
             require_ids_of(saved.model, users, USERS, ("user",))
-        types = {side: t.schema["id"].dataType for side, t in zip(("user", "item"), saved.model.tables(), strict=True)}
-        catalogue = open_catalogue(spark, config.recommend, config.input, types, context.cache)
+        known = {side: table.select("id") for side, table in zip(("user", "item"), saved.model.tables(), strict=True)}
+        catalogue = open_catalogue(context.run, config.recommend, config.input, known, context.cache)
         return RecommendInputs(saved, ratings, users, catalogue)
 
     def transform(self, context: Context[RecommendJobConfig], inputs: RecommendInputs) -> Outputs[None]:

@@ -19,14 +19,15 @@ from dcrec_spark.errors import ConfigError, FitError
 from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
 from dcrec_spark.jobs.features import Features, open_features
 from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
-from dcrec_spark.jobs.inputs import input_line, open_ratings, validate_input
+from dcrec_spark.jobs.inputs import input_line, open_ratings, validate_input, window_of
 from dcrec_spark.jobs.job import Context, Job, NothingNew, Outputs
-from dcrec_spark.jobs.model_audit import check_exposures, check_lists, check_volume, compare_models, hold_out
+from dcrec_spark.jobs.model_audit import check_exposures, check_lists, compare_input, compare_models, hold_out
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, load_previous
 from dcrec_spark.jobs.tables import factor_tables, list_tables, model_folder, reject_table, require_exposure
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import Assessing
 from dcrec_spark.models.families.registry import consistent_family_of
+from dcrec_spark.models.fitting.checks import start_from_strangers
 from dcrec_spark.models.fitting.degeneracies import vanished
 from dcrec_spark.models.outcome.blend import MEMBERS, AnyModel, Blend, BlendModel, members_of
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
@@ -39,7 +40,7 @@ _ANY_RANK = 10
 _NOTHING = 1e-9
 # Facts of a record that tell whether its input has changed.
 _COMPARED = {"job", "run_id", "versions", "configuration", "config_hash"} | {
-    *("data_fingerprint", "input_snapshot", "input_table_id")
+    *("data_fingerprint", "input_snapshot", "input_table_id", "input_window", "reasons")
 }
 
 
@@ -62,20 +63,21 @@ class Retrain(Job[RetrainConfig, RetrainInputs, AnyModel]):
     def extract(self, context: Context[RetrainConfig]) -> RetrainInputs:
         """Open the ratings. Load the model to start from, which has to fit them and the settings."""
         config, ratings = context.config, open_ratings(context)
-        types = {side: ratings.schema[f"{side}_id"].dataType for side in ("user", "item")}
-        catalogue = open_catalogue(context.spark, config.recommend, config.input, types, context.cache)
-        inputs = RetrainInputs(ratings, _start_of_fit(context), catalogue, open_features(context, ratings))
+        known = {side: ratings.select(f"{side}_id") for side in ("user", "item")}
+        catalogue = open_catalogue(context.run, config.recommend, config.input, known, context.cache)
+        inputs = RetrainInputs(ratings, _start_of_fit(context, ratings), catalogue, open_features(context, ratings))
         _estimators(config, inputs, inputs.ratings, inputs.start)
         return inputs
 
     def transform(self, context: Context[RetrainConfig], inputs: RetrainInputs) -> Outputs[AnyModel]:
         """Validate, fit both stages, rank."""
         config, run = context.config, context.run
+        run.input_window = window_of(config, inputs.ratings)
         skip_if_unchanged(context)
         valid = validate_input(context, inputs.ratings, to_fit=True)
         inputs.features.note(run, valid.ratings)
         skip_if_unchanged(context)
-        check_volume(context)
+        compare_input(context)
         parts = hold_out(context, valid.ratings)
         _require_fillable_ranks(config, parts.train)
         check_exposures(context, parts.train, _estimators(config, inputs, valid.ratings, inputs.start)[1])
@@ -110,7 +112,7 @@ class Retrain(Job[RetrainConfig, RetrainInputs, AnyModel]):
 
 
 def skip_if_unchanged(context: Context[RetrainConfig]) -> None:
-    """End the run if input.unchanged is skip, and ratings, settings and version are those of the published run.
+    """End the run if input.unchanged is skip, and ratings, rejects, settings and version are as published.
 
     A snapshot of an Iceberg or Delta table tells before a row is read. The fingerprint tells after validation.
     Raises NothingNew: they are the same.
@@ -126,9 +128,12 @@ def skip_if_unchanged(context: Context[RetrainConfig]) -> None:
     same_version = this["versions"]["dcrec-spark"] == last["versions"]["dcrec-spark"]
     if not same_version or this["config_hash"] != last["config_hash"] or _settings(this) != _settings(last):
         return
-    marks = {"fingerprint": (run.data_fingerprint, last["data_fingerprint"])}
+    marks = {}
+    if run.reasons == last["reasons"]:  # a file that is all bad leaves the ratings as they were
+        marks["fingerprint"] = run.data_fingerprint, last["data_fingerprint"]
     of_features = given.user_features is not None or given.item_features is not None
-    if run.input_table_id == last["input_table_id"] and not of_features:
+    same_days = this["input_window"] == last["input_window"]
+    if run.input_table_id == last["input_table_id"] and same_days and not of_features:
         marks["snapshot"] = (run.input_snapshot, last["input_snapshot"])
     for name, (now, before) in marks.items():
         if now is not None and now == before:
@@ -142,9 +147,9 @@ def is_comparable(record: Mapping[str, Any], job: str) -> bool:
 
 
 def _settings(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings without the day, and without the snapshot, which is compared separately."""
+    """Return the settings without days, and without the snapshot, which is compared separately."""
     settings: dict[str, Any] = json.loads(json.dumps(record["configuration"]))
-    for section, name in (("run", "run_date"), ("input", "snapshot")):
+    for section, name in (("run", "run_date"), ("input", "snapshot"), ("input", "since"), ("input", "until")):
         settings[section].pop(name, None)
     return settings
 
@@ -169,8 +174,11 @@ def _require_fillable_ranks(config: RetrainConfig, ratings: DataFrame) -> None:
             )
 
 
-def _start_of_fit(context: Context[RetrainConfig]) -> SavedModel | None:
-    """Load the model that the fit starts from, if there is one. Released at the end of the run."""
+def _start_of_fit(context: Context[RetrainConfig], ratings: DataFrame) -> SavedModel | None:
+    """Load the model that the fit starts from, if there is one, and warn if it knows none of the ratings' ids.
+
+    Released at the end of the run.
+    """
     path = context.config.model.warm_start
     if path is None:
         return None
@@ -185,6 +193,9 @@ def _start_of_fit(context: Context[RetrainConfig]) -> SavedModel | None:
         start = load_model(context.spark, path, "model.warm_start")
     context.resources.callback(start.model.release)
     context.run.source = start.source
+    ids = ratings.select(F.col("user_id").alias("id")), ratings.select(F.col("item_id").alias("id"))
+    if (strangers := start_from_strangers(ids, start.model.tables())) is not None:
+        context.run.warnings.append(f"{strangers} (model.warm_start={context.config.model.warm_start})")
     return start
 
 

@@ -4,17 +4,26 @@ import shutil
 import signal
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import structlog
 from pyspark.sql import SparkSession
 from rich.console import Group
 from rich.text import Text
+from structlog.contextvars import bind_contextvars
 
 from dcrec_spark.config.sections import JobConfig
-from dcrec_spark.errors import DataError, DcrecError, DiskFullError, InterruptedRun, interruption
+from dcrec_spark.errors import (
+    ConfigError,
+    DataError,
+    DcrecError,
+    DiskFullError,
+    InterruptedRun,
+    UnreachableError,
+    interruption,
+)
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.fit_checkpoints import kept_sweeps
 from dcrec_spark.jobs.job import ConfigT, Context, Finished, InputsT, Job, NothingNew, Outputs, ResultT
@@ -24,11 +33,11 @@ from dcrec_spark.jobs.sinks import check_sinks, output_path
 from dcrec_spark.publish.current import PublishedRun, current_directory, current_run_id, published_run, run_id_in
 from dcrec_spark.publish.object_store import open_output
 from dcrec_spark.publish.parquet import SKIPPED, record_aside
-from dcrec_spark.spark.failures import SPARK_FAILURES, full_disk
+from dcrec_spark.spark.failures import SPARK_FAILURES, full_disk, message_of, unreachable
 from dcrec_spark.spark.jars import require_runtimes
 from dcrec_spark.spark.lineage import require_checkpoint_directory, set_checkpoint_directory
 from dcrec_spark.spark.preflight import require_workers
-from dcrec_spark.spark.session import build_session, scratch_places
+from dcrec_spark.spark.session import build_session, name_run, scratch_places
 from dcrec_spark.storage.files import LOCATION, open_files
 
 _log = structlog.get_logger()
@@ -46,17 +55,20 @@ def run_job(
     dry_run : check settings, inputs, output and the executors' Python, and write nothing.
     Returns the finished run. None after a dry run, and if the input has not changed (input.unchanged=skip).
     Raises DcrecError: nothing is published, the tables of before stay. ``run.json`` under ``output.path/failed`` says
-    why, if the inputs were opened already.
+    why.
     """
-    output, timings = output_path(config), reporter.new_run()
-    job.check(config)
-    with reporter.step("start Spark"):
-        spark = start_session(config, writes=not dry_run)
-        base = check_sinks(config, spark, output)
-        if not dry_run:
-            open_output(output, spark).remove_leftovers()
-    with ExitStack() as resources:
-        run = Run.begin(job.name, config, spark, timings, base.directory.newest)
+    run = Run.begin(job.name, config, reporter.new_run())
+    with nullcontext() if dry_run else leave_traces(run), explain_unreachable(), ExitStack() as resources:
+        output = output_path(config)
+        job.check(config)
+        with reporter.step("start Spark"):
+            spark = start_session(config, writes=not dry_run)
+            base = check_sinks(config, spark, output)
+            if not dry_run:
+                open_output(output, spark).remove_leftovers()
+        run.follow(base.directory.newest, spark)
+        bind_contextvars(run_id=run.run_id)
+        name_run(spark, **run.names)
         before = _run_before(spark, output, base.directory.run_id, run)
         context = Context(config, spark, run, reporter, output, resources, base, before)
         if dry_run:
@@ -65,10 +77,55 @@ def run_job(
         return _run(job, context)
 
 
+@contextmanager
+def leave_traces(run: Run) -> Iterator[None]:
+    """Bind the names of a run to its log lines. Write its record when it fails, and its metrics however it ends."""
+    config = run.config
+    bind_contextvars(**run.names)
+    try:
+        yield
+    except BaseException as error:
+        facts = run.failure_record(error)
+        try:
+            if config.output.path is not None:
+                record_aside(config.output.path, run.run_id, facts, SparkSession.getActiveSession())
+        except (OSError, DcrecError, *SPARK_FAILURES) as unwritten:
+            _log.warning("the record of the failed run could not be written", reason=message_of(unwritten))
+        write_metrics(config.run.metrics_file, facts)
+        raise
+    write_metrics(config.run.metrics_file, run.success_record())
+
+
+def refuse(job: str, config: JobConfig, error: DcrecError) -> NoReturn:
+    """Leave the traces of a run whose settings are refused, and raise the error. config : what of them can be read."""
+    with leave_traces(Run.begin(job, config, {})):
+        raise error
+
+
+@contextmanager
+def explain_unreachable() -> Iterator[None]:
+    """Turn what a service raises that does not answer into an error by which a scheduler tries again."""
+    try:
+        yield
+    except Exception as error:
+        reason = unreachable(error)
+        decided = isinstance(error, DcrecError) and type(error) not in (DcrecError, ConfigError, DataError)
+        if reason is None or decided or interruption(error) is not None:
+            raise
+        message = message_of(error)
+        cause = "" if reason in message else f" ({reason[:200]})"
+        raise UnreachableError(
+            f"a service could not be reached: {message}{cause}; run the same command again"
+        ) from error
+
+
 def _run_before(spark: SparkSession, output: str, run_id: str | None, run: Run) -> PublishedRun | None:
     """Read the run that readers have. None if there is none, or it is damaged, of which the record then warns."""
     try:
-        return None if run_id is None else published_run(output, run_id, spark)
+        before = None if run_id is None else published_run(output, run_id, spark)
+        if before is not None:
+            run.since = {"run_id": run_id, "counts": before.record.get("counts", {})}
+        return before
     except DataError as damage:
         run.warnings.append(f"run {run_id}, which readers have, is damaged and compared with nothing: {damage}")
         return None
@@ -78,15 +135,14 @@ def _show_plan(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -
     """Open what a run would open, on the driver and in a task on the executors, and show it."""
     workers = require_workers(context.spark)
     lines = [*job.plan(context, job.extract(context)), f"output  {context.output}", f"workers {workers}"]
+    lines += [f"note    {warning}" for warning in context.run.warnings]
     title = Text("dry run: all checks passed, nothing was written", style="bold green")
     context.reporter.show(Group(title, *map(Text, lines)))
 
 
 def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Finished[ResultT] | None:
     directories = {"output.path": context.output, **scratch_places(context.spark)}
-    record_failure = context.run.record_failure(context.spark, context.output)
-    metrics = write_metrics(context.run, context.config.run.metrics_file)
-    with _explain_stop(context), metrics, record_failure, explain_full_disk(directories):
+    with _explain_stop(context), explain_full_disk(directories):
         try:
             outputs = job.transform(context, job.extract(context))
         except NothingNew as reason:

@@ -1,7 +1,7 @@
 """Metrics of predictions and lists: a ratio of sums for each user, over test ratings in CSR groups.
 
-A user's entries are contiguous, best first. An item that has no test rating may be in the list (its gain is 0, and
-it is not relevant), and one with a test rating may not (its place is infinite, and it is last)::
+A user's entries are contiguous, best first. An item of the list may have no test rating: its gain is
+0, and it is not relevant. An item with a test rating may not be in the list: its place is infinite, and it is last::
 
     row_ptr  = [0,            4,    6]     user 0 has four entries, user 1 two
     place    = [1,  2,  3,  inf,  1, 2]    in the user's list, from 1
@@ -72,7 +72,11 @@ class Lists(NamedTuple):
 
 
 def gains(rating: Floats, kind: str) -> Floats:
-    """Compute the gain of an item of each rating at the top of a list. ``kind`` is one of ``GAINS``."""
+    """Compute the gain of an item of each rating at the top of a list. ``kind`` is one of ``GAINS``.
+
+    A rating below 0 is worth as little as one of 0.
+    """
+    rating = np.maximum(rating, 0.0)
     if kind == "rel":
         return rating
     return np.exp2(rating) - 1 if kind == "2^rel-1" else np.exp2(rating - 1)

@@ -6,8 +6,8 @@ its item (:class:`dcrec_spark.kernels.ridge_terms.TermColumns`)::
     preference  [theta_u, kappa_u, p_u, b_u, 1] . [beta_i, q_i, rho_i, 1, c_i]      own     gamma_u pi_u . lambda_i
     one         1 . 1                                                               common  pi_u . lambda_i
 
-So the sum over all pairs of one term times another is the product of two blocks of the sides' Gram matrices, and J is
-quadratic in the shared terms with numbers that these products give.
+So the sum over all pairs of one term times another is the product of two blocks of the sides' Gram matrices. J is
+quadratic in the shared terms, with numbers that these products give.
 """
 
 from collections.abc import Mapping
@@ -80,8 +80,8 @@ def observed_sums(
     """Compute what the shared terms and the objective need of the observed pairs of a block, of items by default.
 
     The shared terms are x = [beta_0 (, gamma)], delta_u = gamma_u - gamma is the departure of a user. With
-    d = [1 (, h)], e = y - p - delta_u h and q = delta_u h + z p these are sum (w e^2 - w0 q^2), sum (w e d + w0 q d),
-    sum (w - w0) d d', w0 meeting h as the product of the exposures (float64).
+    d = [1 (, h)], e = y - p - delta_u h and q = delta_u h + z p the sums are: sum (w e^2 - w0 q^2),
+    sum (w e d + w0 q d), sum (w - w0) d d', w0 meeting h as the product of the exposures (float64).
 
     rows : of the block's items or users. others : of the inbox.
     shared : the terms that the users were solved with.

@@ -11,6 +11,7 @@ setters refuse what only a fit can change.
 import difflib
 import inspect
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Generic, Self, TypeVar, cast, overload
 
@@ -54,11 +55,28 @@ class ExposureSource:
 _CLASSES: dict[str, type] = {"model": Model, "exposure": ExposureSource, "frame": DataFrame}
 
 
-class Getter(Generic[T]):
+class Accessor:
+    """What getters and setters share: their own name, which ``help()`` shows, and that of their Param."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._name, self._own_name = setting.param, ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._own_name = name
+
+    def __repr__(self) -> str:
+        return f"{self._own_name}(...)"
+
+    def _as_method(self, function: F) -> F:
+        function.__name__, function.__qualname__, function.__doc__ = self._own_name, self._own_name, self.__doc__
+        return function
+
+
+class Getter(Accessor, Generic[T]):
     """``getRank``: return the value of a Param."""
 
     def __init__(self, setting: Setting) -> None:
-        self._name = setting.param
+        super().__init__(setting)
         self.__doc__ = f"Value of ``{setting.param}``: {setting.explain(as_param=True)}."
 
     @overload
@@ -68,17 +86,24 @@ class Getter(Generic[T]):
     def __get__(self, instance: Params, owner: type) -> Callable[[], T]: ...
 
     def __get__(self, instance: Params | None, owner: type) -> Any:
-        return self if instance is None else lambda: instance.getOrDefault(self._name)
+        if instance is None:
+            return self
+
+        def get_param() -> Any:
+            return instance.getOrDefault(self._name)
+
+        return self._as_method(get_param)
 
 
-class Setter(Generic[T]):
+class Setter(Accessor, Generic[T]):
     """``setRank``: set a Param, and return the estimator.
 
     Raises TypeError: the value is outside the Param's domain. AttributeError: a fitted model keeps the Param.
     """
 
     def __init__(self, setting: Setting) -> None:
-        self._name, self._of_model = setting.param, setting.of_model
+        super().__init__(setting)
+        self._of_model = setting.of_model
         self.__doc__ = f"Set ``{setting.param}``: {setting.explain(as_param=True)}."
 
     @overload
@@ -96,12 +121,13 @@ class Setter(Generic[T]):
                 raise AttributeError(f"a fitted model keeps its {self._name}: set it on the estimator, and fit again")
             return instance._set(**{self._name: value})
 
-        return set_param
+        return self._as_method(set_param)
 
 
 def param(kind: type[T], setting: Setting) -> tuple[Param[T], Getter[T], Setter[T]]:
     """Declare a Param in a class body. pyspark.ml replaces its parent for each instance."""
-    declared = declare(setting.param, setting.explain(as_param=True), setting.domain)
+    conversion: Any = _Conversion(setting.param, setting.domain)
+    declared = Param(Params._dummy(), setting.param, setting.explain(as_param=True), conversion)
     return declared, Getter(setting), Setter(setting)
 
 
@@ -116,19 +142,22 @@ def inherited(setting: Setting) -> tuple[Any, Any, Any]:
     return param(object, setting)
 
 
-def declare(name: str, doc: str, domain: Domain) -> Any:
-    """Declare a Param without getter and setter."""
+@dataclass(frozen=True)
+class _Conversion:
+    """Check of a Param's values. A class, so that estimators can be pickled."""
 
-    def convert(value: Any) -> Any:
+    name: str
+    domain: Domain
+
+    def __call__(self, value: Any) -> Any:
+        domain = self.domain
         try:
             checked = domain.check(value)
             if isinstance(domain, Instance) and checked is not None and not isinstance(checked, _CLASSES[domain.of]):
                 raise ValueError(f"found {value!r}, expected {domain.expected}")
         except ValueError as error:
-            raise TypeError(f"{name}: {error}") from None
+            raise TypeError(f"{self.name}: {error}") from None
         return checked
-
-    return Param(Params._dummy(), name, doc, convert)
 
 
 def keyword_only(method: F) -> F:

@@ -26,8 +26,8 @@ _NO_MORE = Promises()
 def audit_recommendations(table: DataFrame, seen: DataFrame | None, promises: Promises = _NO_MORE) -> None:
     """Refuse a table that breaks a promise to its readers.
 
-    Ranks run from 1 without gaps, no list holds an item twice, scores are finite, nothing that the user has seen is
-    recommended, nothing that is not on offer, and no more of one category than promised.
+    Ranks run from 1 without gaps, no list holds an item twice, and scores are finite. Nothing is recommended that the
+    user has seen, nothing that is not on offer, and no more of one category than promised.
 
     table : the staged recommendations, as written.
     seen : user_id, item_id that were to be left out. None when seen items may be recommended.

@@ -12,7 +12,9 @@ from contextlib import contextmanager
 
 from pyspark.sql import functions as F
 
+from dcrec_spark.errors import ConfigError
 from dcrec_spark.publish.warehouse import CatalogWarehouse, StagedTables, StoredRun, gather_runs, staged_place
+from dcrec_spark.spark.failures import SPARK_FAILURES
 
 APPLICATION = "dcrec-spark"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -23,6 +25,19 @@ class DeltaWarehouse(CatalogWarehouse):
 
     kind = "delta"
     format = "delta"
+
+    def check(self) -> None:
+        """Check for Delta itself too: Spark's own catalog makes any database, and no Delta table without it."""
+        super().check()
+        try:
+            self.spark.read.format(self.format).load("/")  # no table, which is no matter here
+        except SPARK_FAILURES as error:
+            if "DATA_SOURCE_NOT_FOUND" in str(error):
+                raise ConfigError(
+                    f"{self.setting} is {self.namespace!r}, and this session has no Delta: 'dcrec jars delta' "
+                    "fetches what spark.jars has to name; set spark.sql.extensions and "
+                    "spark.sql.catalog.spark_catalog to Delta's too"
+                ) from error
 
     def now(self, table: str) -> str | None:
         """Name the newest version."""

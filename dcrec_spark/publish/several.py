@@ -22,7 +22,8 @@ from dcrec_spark.publish.current import run_id_in
 from dcrec_spark.publish.object_store import Output
 from dcrec_spark.publish.parquet import Before, StagedRun
 from dcrec_spark.publish.protocol import Record, Save
-from dcrec_spark.publish.warehouse import StagedTables, Warehouse, content_of
+from dcrec_spark.publish.warehouse import StagedTables, Warehouse
+from dcrec_spark.storage.staging import content_of
 
 Audit = Callable[[StagedRun], Mapping[str, DataFrame]]
 

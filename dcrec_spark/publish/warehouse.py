@@ -17,38 +17,19 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import MapType, StructType
+from pyspark.sql.types import StructType
 
 from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import RUN_ID, TABLE_NAME, require_name
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.spark.failures import reason
+from dcrec_spark.storage.staging import Content, content_of
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 # Between a table's name and what tells the tables of one run from those of another.
 APART = "__"
 TOKEN = re.compile(r"[0-9a-f]{20}")
 ABANDONED_SECONDS = 2 * 24 * 3600
-
-
-class Content(NamedTuple):
-    """Number of rows, and the sum of their 64-bit hashes as text."""
-
-    rows: int
-    hashed: str
-
-
-def content_of(table: DataFrame) -> Content:
-    """Read a table once and sum up what it holds.
-
-    It is equal for equal rows in any order, files and kind of place. Columns count by their names, not by their order.
-    Columns of maps are left out: maps have no order to be hashed in.
-    """
-    names = sorted(field.name for field in table.schema if not isinstance(field.dataType, MapType))
-    total = F.sum(F.xxhash64(*(F.col(f"`{name}`") for name in names)).cast("decimal(38,0)"))
-    sums = table.agg(F.count(F.lit(1)).alias("rows"), total.alias("hashed")).collect()[0]
-    return Content(int(sums["rows"]), str(sums["hashed"]))
 
 
 class StoredRun(NamedTuple):
@@ -157,7 +138,10 @@ class Warehouse(ABC):
 
     @abstractmethod
     def prune(self, table: str) -> None:
-        """Remove runs of a table beyond those to be kept, and what publishers that died have left."""
+        """Remove runs of a table beyond those to be kept, and what publishers that died have left.
+
+        By run_id, which rises from run to run whatever the clock says, or by the place's own order of publications.
+        """
 
     @abstractmethod
     def close(self) -> None:

@@ -5,7 +5,7 @@ import re
 from itertools import islice, takewhile
 from typing import TypeAlias
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from dcrec_spark.spark.compat import BROKEN_FILE
@@ -31,6 +31,30 @@ def full_disk(error: BaseException | None) -> str | None:
     return None
 
 
+# How drivers, the JVM and databases say that nobody answers, or not yet.
+_AWAY = re.compile(
+    r"Connection refused|refused\. Check that the hostname|[Cc]onnect(?:ion)? ?(?:attempt )?timed out|timeout expired|"
+    r"NoRouteToHost|No route to host|UnknownHost|SocketTimeout|ConnectTimeout|Network is unreachable|"
+    r"could not translate host name|failed to resolve host|Name or service not known|Temporary failure in name|"
+    r"The connection attempt failed|server closed the connection unexpectedly|terminating connection due to|"
+    r"database system is (?:starting up|shutting down|in recovery)|too many (?:clients|connections)|"
+    r"remaining connection slots|Communications link failure|Connection reset"
+)
+
+
+def unreachable(error: BaseException | None) -> str | None:
+    """Return how an error, or one behind it, says that a service did not answer. None: it did, or the JVM is gone."""
+    found = None
+    while error is not None:
+        if isinstance(error, Py4JNetworkError):
+            return None
+        for line in f"{error}\n{getattr(error, '_stackTrace', '')}".splitlines():
+            if found is None and _AWAY.search(line):
+                found = line.strip()
+        error = error.__cause__ or error.__context__
+    return found
+
+
 # What Java prints in front of the causes of an error, and the lines that are no words of any.
 _CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w.$]+: )?(?=\S)", re.MULTILINE)
 _OF_A_TRACE = re.compile(r"\t|Caused by: |(?:Driver|JVM) stacktrace:|\s*$")
@@ -39,10 +63,24 @@ _TRACEBACK = "Traceback (most recent call last):"
 _LINES_OF_A_CAUSE = 3
 
 
+_DEAD_JVM = (
+    "Spark's JVM has died. The system may have ended it for want of memory: give the machine or container more, or "
+    "lower spark.driver.memory"
+)
+
+
 def message_of(error: BaseException) -> str:
     """Return what an error says, without the stack traces that Spark's and Py4J's errors have in their text."""
+    if _is_of_a_dead_jvm(error):
+        return _DEAD_JVM
     text = str(error)
     return reason(error) if isinstance(error, SPARK_FAILURES) or "\n\tat " in text else text
+
+
+def _is_of_a_dead_jvm(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, Py4JNetworkError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def reason(error: BaseException) -> str:

@@ -10,6 +10,7 @@ import logging
 import math
 import os
 import re
+import resource
 import shlex
 import sys
 import tempfile
@@ -22,18 +23,23 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark.compat import is_classic, require_supported
 from dcrec_spark.spark.java import ensure_java, without_incubator_warning
 
 DEFAULT_MASTER = "local[*]"
 _PARTITIONS_PER_CORE = 4
 _LOOPBACK = "127.0.0.1"
+_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _MIB = 2**20
 # Spark's default: a session of Spark Connect does not tell what its server is set to.
 _CONNECT_RESULTS = 1024.0 * _MIB
+# A usual limit. With 256 Java cannot load its classes.
+_OPEN_FILES = 1024
 _PROPERTY = re.compile(r"^\s*([^\s#!=:]+)\s*[=:\s]\s*(.*?)\s*$", re.MULTILINE)
 _OF_EVERY_JVM = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 _DRIVER_OPTIONS, _EXECUTOR_OPTIONS = "spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"
@@ -80,6 +86,8 @@ def build_session(
     with without_incubator_warning():
         _start_jvm(settings)
         session = _builder(settings).getOrCreate()
+    if _is_submitted():
+        _quieten()
     atexit.register(_stop, session)
     return session
 
@@ -126,7 +134,7 @@ def _given_settings() -> dict[str, str]:
     if folder is None and "SPARK_HOME" in os.environ:
         folder = str(Path(os.environ["SPARK_HOME"], "conf"))
     of_machine = _read_properties(Path(folder, "spark-defaults.conf")) if folder else {}
-    return {**of_machine, **_read_arguments(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))}
+    return {**of_machine, **_read_arguments(os.environ.get(_ARGUMENTS, ""))[0]}
 
 
 def _is_submitted() -> bool:
@@ -137,20 +145,23 @@ def _read_properties(path: Traversable) -> dict[str, str]:
     return dict(_PROPERTY.findall(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
-def _read_arguments(arguments: str) -> dict[str, str]:
-    """Read the settings among spark-submit's arguments that would otherwise be overruled here."""
+def _read_arguments(arguments: str) -> tuple[dict[str, str], list[str]]:
+    """Read the settings among spark-submit's arguments, which would otherwise be overruled here, and the rest."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--master", dest="spark.master")
     parser.add_argument("--name", dest="spark.app.name")
     parser.add_argument("--driver-memory", dest="spark.driver.memory")
     parser.add_argument("--driver-java-options", dest="spark.driver.extraJavaOptions")
     parser.add_argument("--conf", "-c", action="append", default=[])
+    parser.add_argument("--properties-file")
     # Joined, since argparse takes no value that looks like an option.
     joined = re.sub(r"(--driver-java-options)\s+", r"\1=", arguments)
-    options = vars(parser.parse_known_args(shlex.split(joined))[0])
-    properties = (pair.partition("=") for pair in options.pop("conf"))
+    known, rest = parser.parse_known_args(shlex.split(joined))
+    options = vars(known)
+    file, pairs = options.pop("properties_file"), (pair.partition("=") for pair in options.pop("conf"))
     flags = {name: value for name, value in options.items() if value is not None}
-    return {**{name: value for name, _, value in properties}, **flags}
+    of_file = {} if file is None else _read_properties(Path(file))
+    return {**of_file, **{name: value for name, _, value in pairs}, **flags}, rest
 
 
 def _local_settings() -> dict[str, str]:
@@ -190,6 +201,33 @@ def _logging() -> str:
     return "" if configured else f"-Dlog4j2.configurationFile={(conf_directory() / 'log4j2.properties').as_uri()}"
 
 
+def _quieten() -> None:
+    """Have the JVM of spark-submit log what one that is started here would, unless somebody has configured its log.
+
+    By default it logs every task. It configures its log once more when a context is made, so this comes afterwards.
+    """
+    jvm: Any = SparkContext._jvm
+    homes = [os.environ.get("SPARK_CONF_DIR"), os.path.join(os.environ.get("SPARK_HOME", ""), "conf")]
+    named = [jvm.System.getProperty(name) for name in ("log4j2.configurationFile", "log4j.configurationFile")]
+    if any(named) or any(home and Path(home, "log4j2.properties").is_file() for home in homes):
+        return
+    configurator = jvm.org.apache.logging.log4j.core.config.Configurator
+    file = conf_directory() / "log4j2.properties"
+    if file.is_file():
+        jvm.System.setProperty("dcrec.log", os.environ.get("DCREC_LOG", "plain"))
+        configurator.reconfigure(jvm.java.net.URI(file.as_uri()))
+    else:  # in a zip file
+        configurator.setRootLevel(jvm.org.apache.logging.log4j.Level.WARN)
+
+
+def name_run(spark: SparkSession, **names: str) -> None:
+    """Name a run in the lines that the JVM logs from now on."""
+    if hasattr(spark, "_jsparkSession"):
+        jvm: Any = spark._jvm
+        for name, value in names.items():
+            jvm.System.setProperty(f"dcrec.{name}", value)
+
+
 def _collector(wanted: Mapping[str, str]) -> str:
     """Choose the garbage collector of a local run, unless somebody has: two named together stop the JVM.
 
@@ -223,8 +261,39 @@ def _prepare_process(settings: Mapping[str, str]) -> None:
     if _is_submitted() or SparkContext._gateway is not None:
         return
     ensure_java()
+    _require_open_files()
+    _require_scratch(settings)
     if settings["spark.master"].startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+
+
+def _require_open_files() -> None:
+    """Raise the limit of open files as far as this user may. Raises ConfigError: Java would not start with it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= _OPEN_FILES:
+        return
+    if hard != resource.RLIM_INFINITY and hard < _OPEN_FILES:
+        raise ConfigError(
+            f"this process may open {hard} files, and Spark needs {_OPEN_FILES} or more: raise ulimit -n, or "
+            "LimitNOFILE of the service"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, hard))
+
+
+def _require_scratch(settings: Mapping[str, str]) -> None:
+    """Raise ConfigError where Spark could write to none of its local directories: its JVM would end."""
+    given = os.environ.get("SPARK_LOCAL_DIRS") or settings.get("spark.local.dir")
+    problems = []
+    for folder in (given or tempfile.gettempdir()).split(","):
+        try:
+            Path(folder.strip()).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder.strip()):
+                return
+        except OSError as error:
+            problems.append(str(error))
+    raise ConfigError(
+        f"setting spark.conf.spark.local.dir: no directory that Spark can write to: {'; '.join(problems)}"
+    )
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:
@@ -234,13 +303,33 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
     this process does: its standard input ends.
     """
     if SparkContext._gateway is None and not _is_submitted():
-        # Not those of SQL, which the session takes itself: a catalog's credential is among them, and everybody on the
-        # machine may read the command line of the JVM.
-        conf = SparkConf().setAll(
-            [(name, value) for name, value in settings.items() if not name.startswith("spark.sql.")]
-        )
-        gateway = launch_gateway(conf, {"process_group": 0})  # type: ignore[no-untyped-call]
+        before = os.environ.get(_ARGUMENTS)
+        rest = _read_arguments(before or "")[1] or ["pyspark-shell"]
+        # Everybody on the machine may read the command line of the JVM, and this user alone a temporary file.
+        with tempfile.NamedTemporaryFile("w", suffix=".conf", encoding="utf-8") as file:
+            file.writelines(f"{_escape(name)}={_escape(value)}\n" for name, value in settings.items())
+            file.flush()
+            os.environ[_ARGUMENTS] = shlex.join(["--properties-file", file.name, *rest])
+            try:
+                gateway = launch_gateway(None, {"process_group": 0})  # type: ignore[no-untyped-call]
+            except PySparkRuntimeError as error:
+                options = " ".join([*os.environ.values(), *settings.values()])
+                folders = re.findall(r"-Djava\.io\.tmpdir=(\S+)", options) or [tempfile.gettempdir()]
+                raise ConfigError(
+                    "Java ended before Spark had started; the lines above say why. Often it may not write to its "
+                    f"temporary folder (java.io.tmpdir is {folders[-1]}), does not know an option, or has too little "
+                    "memory (spark.driver.memory)"
+                ) from error
+            finally:
+                del os.environ[_ARGUMENTS]
+                if before is not None:
+                    os.environ[_ARGUMENTS] = before
         SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _escape(text: str) -> str:
+    """Write a name or a value as Java reads it in a file of properties."""
+    return re.sub(r"[\\ :=#!]", r"\\\g<0>", text).replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
 
 
 def scratch_places(session: SparkSession) -> dict[str, str]:

@@ -1,11 +1,16 @@
-"""Reference pages that are made from the code at each build: settings, tables, exit codes, command line."""
+"""Tables of the reference that are made from the code at each build: settings, tables, exit codes, command line.
+
+Each takes the place of a line ``<!-- made: NAME -->`` of a page.
+"""
 
 import inspect
+import re
 from collections.abc import Iterator
 
 import click
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
 from pyspark.sql.types import DataType, StringType, StructType
 
 from dcrec_spark import errors
@@ -13,7 +18,9 @@ from dcrec_spark.config.reference import markdown
 from dcrec_spark.jobs.cli import dcrec
 from dcrec_spark.publish import schemas
 
-MADE = "*Made from the code when this site was built.*"
+MARK = re.compile(r"<!-- made: ([a-z-]+) -->")
+# Of docstrings, :meth:`release` for one: the name alone is shown.
+ROLE = re.compile(r":(?:attr|class|func|meth|mod):(<code>)~?(?:[\w.]+\.)?(\w+</code>)")
 _IDS = "string or long, as the ids came in"
 _STRING = StringType()
 # Name of the table, its schema, what it holds.
@@ -39,23 +46,19 @@ TABLES: list[tuple[str, StructType, str]] = [
 _ID_COLUMNS = {"user_id", "item_id", "similar_item_id", "id"}
 
 
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages."""
-    pages = {
-        "settings": settings_page(),
-        "tables": tables_page(),
-        "exit-codes": exit_codes_page(),
-        "command-line": command_line_page(),
-    }
-    for name, text in pages.items():
-        files.append(File.generated(config, f"reference/{name}.md", content=text))
-    return files
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put the tables in their places."""
+    return MARK.sub(lambda mark: MADE[mark[1]]() if mark[1] in MADE else mark[0], markdown)
 
 
-def tables_page() -> str:
+def on_page_content(content: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Show names without their roles."""
+    return ROLE.sub(r"\1\2", content)
+
+
+def tables() -> str:
     """Every published table, column by column."""
-    parts = ["# Published tables", "", MADE, ""]
-    parts += ["How they are laid out on disk and read is in [Reading the tables](../how-to/read-the-tables.md).", ""]
+    parts = []
     for name, schema, about in TABLES:
         parts += [f"## {name}", "", inspect.cleandoc(about), "", "| column | type | null |", "| --- | --- | --- |"]
         for field in schema:
@@ -69,15 +72,13 @@ def _type_name(kind: DataType) -> str:
     return kind.simpleString().replace("<", " of ").replace(">", "").replace(",", " to ")
 
 
-def exit_codes_page() -> str:
+def exit_codes() -> str:
     """Every exit code, with the errors that lead to it."""
     rows = [(0, "", "Done: published, or the dry run found nothing wrong.")]
     rows += [(error.exit_code, error.__name__, _about(error)) for error in _errors()]
     rows.append((1, "any other exception", "Unexpected: the traceback is in the log."))
     lines = [f"| {code} | {_code(name)} | {about} |" for code, name, about in sorted(rows)]
-    table = ["| exit code | error | meaning |", "| --- | --- | --- |", *lines]
-    text = "The same for every job. `run.json` holds the code and the error, also of a run that failed."
-    return "\n".join(["# Exit codes", "", MADE, "", text, "", *table, ""])
+    return "\n".join(["| exit code | error | meaning |", "| --- | --- | --- |", *lines])
 
 
 def _code(name: str) -> str:
@@ -94,26 +95,27 @@ def _about(error: type[errors.DcrecError]) -> str:
     return " ".join(inspect.cleandoc(str(error.__doc__)).split())
 
 
-def command_line_page() -> str:
+def command_line() -> str:
     """Print the help of the command, and of each of its subcommands."""
-    parts = ["# Command line", "", MADE, "", *_help("dcrec", dcrec)]
+    parts = [_help("dcrec", dcrec)]
     for name, command in dcrec.commands.items():
-        parts += ["", f"## dcrec {name}", "", *_help(f"dcrec {name}", command)]
-    return "\n".join([*parts, ""])
+        parts += [f"## dcrec {name}", _help(f"dcrec {name}", command)]
+    return "\n\n".join(parts)
 
 
-def _help(name: str, command: click.Command) -> list[str]:
+def _help(name: str, command: click.Command) -> str:
     context = click.Context(command, info_name=name, terminal_width=78)
-    return ["```text", command.get_help(context), "```"]
+    return f"```text\n{command.get_help(context)}\n```"
 
 
-def settings_page() -> str:
-    """Every setting, section by section."""
-    title, _, body = markdown().partition("\n")
-    return f"{title}\n\n{MADE}\n\n{_INTRODUCTION}\n{body}"
+def settings() -> str:
+    """Every setting, section by section, each with an anchor such as ``#exposure.rank``."""
+    section, lines = "", []
+    for line in markdown().splitlines():
+        if line.startswith("## "):
+            section = line.strip("# `")
+        lines.append(re.sub(r"^\| `([\w.]+)`", rf'| <span id="{section}.\1">`\1`</span>', line))
+    return "\n".join(lines[next(at for at, line in enumerate(lines) if line.startswith("## ")) :])
 
 
-_INTRODUCTION = """\
-A configuration file holds only what differs from these defaults. `${env:NAME}` takes a value from the environment,
-which is where passwords belong; `${section.name}` takes another setting. The same list, as a file: `conf/base.yaml`.
-"""
+MADE = {"settings": settings, "tables": tables, "exit-codes": exit_codes, "command-line": command_line}

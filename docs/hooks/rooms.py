@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the figures need nothing but Python
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
 
 PACKAGE = Path("dcrec_spark")
 WIDTH, FLOOR, BOX_HEIGHT, CHARACTER = 900, 92, 34, 7.6
@@ -34,6 +35,12 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
 
     files.append(File.generated(config, "img/rooms.svg", content=picture(current_rooms())))
     return files
+
+
+def on_page_markdown(markdown: str, *, page: "Page", config: "MkDocsConfig", files: "Files") -> str:
+    """Show the picture on the page about the architecture."""
+    shown = "![The rooms of the package and the arrows between them](../img/rooms.svg)"
+    return markdown.replace("<!-- made: rooms -->", shown)
 
 
 def current_rooms(package: Path = PACKAGE) -> Arrows:

@@ -21,8 +21,8 @@ from airflow.providers.standard.hooks.subprocess import SubprocessHook
 from airflow.sdk import DAG, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-# Exit codes of the job, see docs/how-to/schedule.md: interrupted, and a full disk, which somebody may have cleared.
-AGAIN = {6, 7}
+# Exit codes of the job, see docs/how-to/schedule.md: interrupted, a full disk, a service that did not answer.
+AGAIN = {6, 7, 8}
 UNEXPECTED = 1
 BETWEEN_TRIES = timedelta(seconds=float(os.environ.get("DCREC_RETRY_SECONDS", "300")))
 
@@ -73,6 +73,7 @@ with DAG(
         task_id="retrain",
         command=[
             *shlex.split(os.environ.get("DCREC_COMMAND", "dcrec retrain --config /srv/recommender/nightly.yaml")),
+            # A run for a past day learns from no later rating, if input.columns.timestamp is set.
             "--set",
             "run.run_date={{ (dag_run.logical_date or dag_run.run_after) | ds }}",
         ],

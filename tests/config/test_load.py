@@ -102,9 +102,13 @@ def test_values_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("run.run_date=20261120", ["setting run.run_date", "20261120", "YYYY-MM-DD"]),
         ("recommend.extra=fallback", ["setting recommend.extra", "found 'fallback'", "a list such as"]),
         ("tuning.metric=ndgc", ["found 'ndgc', expected ndcg"]),
-        ("tuning.space.outcome.reg_param={low: 0, high: 1}", ["a grid is made of lists"]),
+        ("tuning.space.outcome.reg_param={low: 0, high: 1}", ["trials set for the range of outcome.reg_param"]),
         ("recommend.extra=[everything]", ["setting recommend.extra.0", "found 'everything'", "'fallback'"]),
         ("input.path=' '", ["setting input.path", "not blank"]),
+        ("input.path=/caf\udce9", ["--set 'input.path': it is not UTF-8 text"]),
+        (f"input.path={'[' * 3000}", ["--set 'input.path': its lists or sections are nested too deep"]),
+        ("outcome.rank=???", ["setting outcome.rank: found '???', expected a whole number"]),
+        ("outcome.rank=1:30", ["setting outcome.rank: found '1:30', expected a whole number"]),
         ('output.path="/out\\nput"', ["setting output.path", "without line breaks"]),
         ("input.columns.user=item", ["setting input.columns", "['item'] is named twice"]),
         ("warehouses.other.redis=3", ["setting warehouses.other.redis", "found 3", "names with their values"]),
@@ -154,6 +158,8 @@ def test_all_wrong_settings_are_named_at_once_each_with_its_file(tmp_path: Path)
         ("hello", "found a single value, expected sections such as 'input:'"),
         ("exposure: {rank: 1}\nexposure: {rank: 2}\n", "duplicate key exposure in line 2, column 1"),
         ("exposur:\n", "unknown setting exposur: did you mean exposure?"),
+        (f"run: {{seed: {'9' * 5000}}}", "is not valid YAML: a number has more digits than any setting takes"),
+        (f"run: {'[' * 3000}{']' * 3000}", "is not valid YAML: its lists or sections are nested too deep"),
         ("run.seed: 5", "unknown setting run.seed: in a file each section has its own line; write run: {seed: ...}"),
         ("1: {2: 3}", "unknown setting 1: conf/base.yaml lists all settings"),
     ],
@@ -166,7 +172,7 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, text: str, words: s
 
 
 def space_of(*overrides: str) -> dict[str, Any]:
-    return load_config(AllSettings, None, ["tuning.search=random", *overrides]).tuning.space
+    return load_config(AllSettings, None, ["tuning.trials=30", *overrides]).tuning.space
 
 
 def test_names_are_dotted_from_the_command_line_and_from_a_file() -> None:

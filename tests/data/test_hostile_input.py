@@ -5,7 +5,7 @@ Spark reads many hostile rows at once: each example is a file, not a row.
 
 import gzip
 import io
-from collections.abc import Sequence
+import time
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ def read(spark: SparkSession, path: Path, content: bytes, **config: Any) -> Vali
     return validate(read_ratings(spark, source), LENIENT)
 
 
-def users(validated: Validated) -> list[str]:
+def users(validated: Validated) -> list[Any]:
     return sorted(row["user_id"] for row in validated.ratings.select("user_id").distinct().collect())
 
 
@@ -90,13 +90,73 @@ def test_ids_of_any_text_stay_apart_and_as_they_are(
 def test_lines_of_any_bytes_are_ratings_or_rejects(spark: SparkSession, folder: Path, lines: list[bytes]) -> None:
     """None is swallowed, not even by the quote that the line before leaves open, but for those that are blank."""
     pairs = b"".join(b"%s\nafter%d,i,3\n" % (line, number) for number, line in enumerate(lines))
-    found = read(spark, folder / "lines.csv", b"user,item,rating\n" + GOOD + pairs)
+    content = b"user,item,rating\n" + GOOD + pairs
+    found = read(spark, folder / "lines.csv", content, options={"multiLine": "false"})
     blank = [line for line in lines if not line.strip(bytes(range(33)))]
     assert found.counts["rows_in"] == 2 + 2 * len(lines) - len(blank)
     assert found.rejects.count() == found.counts["rejected"]
     assert {f"after{number}" for number in range(len(lines))} <= set(users(found))
     assert not [name for name in users(found) if "\ufffd" in name]
     found.unpersist()
+
+
+RECORDS = "user,item,rating\n" + "".join(f'"ann {n}\nfrom, York",i{n % 3},3\nbob{n},i1,4\n' for n in range(9))
+
+
+def test_a_record_over_several_lines_is_read_whole_or_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Its second line alone would be a record of a user who does not exist."""
+    file, content = tmp_path / "ratings.csv", RECORDS.encode()
+    with pytest.raises(DataError, match=r'18 lines end within quotes, .*"ann 0.*options\.multiLine=true'):
+        read(spark, file, content)
+    whole = read(spark, file, content, options={"multiLine": "true"})
+    assert users(whole) == sorted([*(f"ann {n}\nfrom, York" for n in range(9)), *(f"bob{n}" for n in range(9))])
+    assert whole.counts["rejected"] == 0
+
+
+def test_ids_come_out_as_they_went_in_or_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
+    """Names of directories are text, numbers of any type whole, and none is read as another one's."""
+    for name in ("007", "7", "7.0", "1e1", "2026-01-02", "true"):
+        folder = tmp_path / "names" / f"item={name}"
+        folder.mkdir(parents=True)
+        (folder / "part.csv").write_text(f"user,rating\nann,3\nbob,{name[:1]}\n")
+    names = validate(read_ratings(spark, InputConfig(format="csv", path=str(tmp_path / "names"))), LENIENT)
+    items = {row["item_id"] for row in names.ratings.collect()}
+    assert items == {"007", "7", "7.0", "1e1", "2026-01-02", "true"}
+
+    texts = ["7", "007", "+8", " 9 ", "-0", "10", "1_000"]
+    content = "user,item,rating\n" + "".join(f"{name},{n % 2},3\n" for n, name in enumerate(texts))
+    found = read(spark, tmp_path / "numbers.csv", content.encode(), id_type="long")
+    assert users(found) == [7, 9, 10]
+    assert found.reasons == {"unparsable_user": 4}
+
+    numbers = [1.0, 2.5, 2.0**53, 2.0**53 + 2, float("nan"), float("inf"), -3.0]
+    (tmp_path / "numbers.parquet").write_bytes(parquet(numbers))
+    for kind, expected in (("auto", [-3, 1, 2**53]), ("string", ["-3", "1", str(2**53)])):
+        found = validate(
+            read_ratings(spark, InputConfig(path=str(tmp_path / "numbers.parquet"), id_type=kind)), LENIENT
+        )
+        assert users(found) == expected
+        assert found.reasons == {"unparsable_user": 4}
+
+    (tmp_path / "decimals.parquet").write_bytes(parquet(pa.array([5, 10**30], pa.decimal128(38, 0))))
+    found = validate(read_ratings(spark, InputConfig(path=str(tmp_path / "decimals.parquet"))), LENIENT, to_fit=False)
+    assert (users(found), found.reasons) == ([5], {"unparsable_user": 1})
+
+
+def test_a_cell_of_any_length_takes_time_in_proportion(spark: SparkSession, tmp_path: Path) -> None:
+    """A pattern that tries each digit as an end would take 256 times as long for 16 times the length."""
+
+    def seconds(length: int) -> float:
+        cell = "4" * length + "x"
+        content = f"user,item,rating\nann,i1,{cell}\nbob,i2,{cell}\nann,i2,3\nbob,i1,4\n"
+        start = time.perf_counter()
+        found = read(spark, tmp_path / f"{length}.csv", content.encode())
+        found.unpersist()
+        assert found.reasons == {"unparsable_rating": 2}
+        return time.perf_counter() - start
+
+    seconds(1000)
+    assert seconds(640_000) < 32 * seconds(40_000)
 
 
 LATIN = "user,item,rating\nAndré,i1,3\nAndrè,i1,4\nAndrê,i2,5\n"
@@ -129,7 +189,7 @@ def test_a_file_that_is_no_table_of_ratings_is_refused(
         read(spark, tmp_path / "ratings.csv", content)
 
 
-def parquet(user: Sequence[object]) -> bytes:
+def parquet(user: Any) -> bytes:
     buffer = io.BytesIO()
     items = [f"i{number}" for number in range(len(user))]
     pq.write_table(pa.table({"user": user, "item": items, "rating": [3.0] * len(user)}), buffer)

@@ -9,7 +9,8 @@ from click.testing import CliRunner, Result
 
 from dcrec_spark.config.jobs import JOB_CONFIGS, RetrainConfig
 from dcrec_spark.config.load import load_config
-from dcrec_spark.errors import MissingExtraError
+from dcrec_spark.errors import ConfigError, MissingExtraError
+from dcrec_spark.jobs import runner
 from dcrec_spark.jobs.cli import JOBS, dcrec, job_command
 from dcrec_spark.jobs.job import Job
 from dcrec_spark.version import __version__
@@ -37,7 +38,7 @@ def test_the_help_lists_each_job() -> None:
 def test_each_job_says_what_it_reads_and_publishes(command: str) -> None:
     finished = dcrec_with(command, "--help")
     assert finished.exit_code == 0
-    for word in ("Reads", "Publishes", "--config FILE", "--set A.B=VALUE", "--dry-run", f"dcrec {command} "):
+    for word in ("\n  Reads ", "\n  Publishes ", "--config FILE", "--set A.B=VALUE", "--dry-run", f"dcrec {command} "):
         assert word in finished.output
 
 
@@ -96,3 +97,33 @@ def test_a_job_without_its_extra_says_what_to_install() -> None:
 def test_commands_options_and_settings_are_completed(words: list[str], typed: str, expected: list[str]) -> None:
     completion = BashComplete(dcrec, {}, "dcrec", "_DCREC_COMPLETE")
     assert [item.value for item in completion.get_completions(words, typed)] == expected
+
+
+def no_java(*_: object, **__: object) -> None:
+    raise ConfigError("Spark needs Java 17 or 21, and none was found")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("outcome: {rank: abc}", "setting outcome.rank: found 'abc'"),
+        ("outcomes: {rank: 3}", "unknown setting outcomes"),
+        ("recommend: {top_n: 3}", "Spark needs Java"),
+    ],
+)
+def test_a_run_that_fails_before_it_begins_leaves_its_record_and_metrics_and_names_itself_in_its_log(
+    line: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "start_session", no_java)
+    (tmp_path / "nightly.yaml").write_text(
+        f"{line}\noutput: {{path: {tmp_path}/out}}\nrun: {{metrics_file: {tmp_path}/dcrec.prom, name: nightly}}\n"
+    )
+    finished = dcrec_with("retrain", "--config", f"{tmp_path}/nightly.yaml", "--set", "run.run_date=2026-11-20")
+    assert finished.exit_code == 2
+    assert 'dcrec_run_exit_code{job="retrain",name="nightly"} 2.0' in (tmp_path / "dcrec.prom").read_text()
+    (record,) = (tmp_path / "out" / "failed").glob("*/run.json")
+    facts = json.loads(record.read_text())
+    assert said in facts["error"]
+    logged = json.loads(finished.stderr.splitlines()[-1])
+    about = {"run_id": facts["run_id"], "job": "retrain", "run_date": "2026-11-20", "exit_code": 2}
+    assert {name: logged[name] for name in about} == about

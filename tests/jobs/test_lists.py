@@ -190,7 +190,7 @@ REFUSED: dict[str, tuple[type[AnyJob], dict[str, str], int, str]] = {
         3, "were accepted, and 290 in the run before, 50.0% fewer (setting audit.max_volume_fall=0.3)",
     ),
     "a catalogue of strangers": (
-        Recommend, {"recommend.catalogue": "{folder}/strangers.parquet"}, 3, "the model knows none of its 1 items"
+        Recommend, {"recommend.catalogue": "{folder}/strangers.parquet"}, 3, "found none of its 1 items in the ratings"
     ),
     "overlap of unseen ratings": (
         Recommend, {"recommend.exclude_seen": "false", "recommend.extra": "[overlap]"}, 2,
@@ -233,13 +233,13 @@ def test_the_next_run_is_compared_with_this_one_and_refused_or_forced(
 ) -> None:
     """Another seed is another model: the lists change, and how much is what the limits are about."""
     other = {**settings, "run.seed": 7, "audit.max_churn": 0, "audit.min_coverage": 1, "recommend.extra": "[changes]"}
-    outcome = run_retrain({**other, "audit.max_short_lists": 1})
+    outcome = run_retrain(other)
     assert outcome.code == 4, outcome
     assert "(setting audit.max_churn=0)" in outcome.message
     assert run_directory(folder / "out") == published
     (failed,) = (record for record in map(record_of, (folder / "out" / "failed").iterdir()) if record["exit_code"] == 4)
     verdicts = {verdict["check"]: verdict["passed"] for verdict in failed["audit"]["verdicts"]}
-    assert (verdicts["max_churn"], verdicts["max_short_lists"]) == (False, True)
+    assert (verdicts["max_churn"], verdicts["max_volume_fall"]) == (False, True)
     second = publish(Retrain, {**other, "audit.force": "true"})
     record = record_of(second)
     assert "max_churn" in record["audit"]["forced"]

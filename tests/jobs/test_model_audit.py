@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.config.load import load_config
-from dcrec_spark.jobs.model_audit import check_exposures
+from dcrec_spark.jobs.model_audit import check_exposures, new_rejects
 from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.models.exposure import predictive_check
 from tests.jobs.job import SMALL, failure_of, publish, read_table, record_of, run_directory, run_retrain
@@ -70,14 +70,44 @@ def test_a_model_is_compared_with_the_last_one_and_refused_if_it_is_worse(
     failed = failure_of(output)["audit"]
     assert set(failed["compared"]["models"]) == {"this model", "last model", "popularity"}
     assert failed["compared"]["metric"] == "catalogue_ndcg@10"
-    assert [(verdict["check"], verdict["passed"]) for verdict in failed["verdicts"]] == [("max_loss", False)]
+    assert [(verdict["check"], verdict["passed"]) for verdict in failed["verdicts"]] == [
+        ("max_volume_fall", True), ("max_loss", False),
+    ]  # fmt: skip
 
 
 def test_the_same_pairs_are_held_out_whatever_the_seed(settings: dict[str, Any]) -> None:
     record = record_of(publish(Retrain, {**settings, "run.seed": 9, "audit.max_loss": 1}))
     assert record["counts"]["compared"] == record["counts"]["held_out"]
     checks = [verdict["check"] for verdict in record["audit"]["verdicts"]]
-    assert checks == ["max_loss", "max_below_popularity"]
+    assert checks == ["max_volume_fall", "max_loss", "max_below_popularity"]
+
+
+# ---- the input, compared with the run before
+
+
+HISTORY = {"counts": {"rows_in": 100_000}, "reasons": {"nan_rating": 500, "too_few_ratings_user": 10}}
+
+
+@pytest.mark.parametrize(
+    ("rows", "reasons", "untimed", "share", "words"),
+    [
+        (101_000, {"nan_rating": 505}, 0, 0, []),
+        (101_000, {"nan_rating": 1500}, 0, 0.995, ["1500 rows are nan_rating, and 500 were"]),
+        (101_000, {"nan_rating": 505, "null_rating": 1}, 0, 0.001, ["1 rows are null_rating, and none was"]),
+        (101_000, {"nan_rating": 505}, 1000, 1, ["1000 rows are without_timestamp, and none was"]),
+        (101_000, {"nan_rating": 505, "too_few_ratings_user": 900}, 0, 0, []),
+        (100_000, {"nan_rating": 540}, 0, 0, []),  # other days of a window: a little more or less is no news
+        (100_000, {"nan_rating": 600}, 0, 1, ["600 rows are nan_rating, and 500 were"]),
+        (100_002, {"nan_rating": 502}, 0, 0, []),  # both new rows are bad, and are but two
+    ],
+)
+def test_rejects_are_compared_with_those_of_the_run_before(
+    rows: int, reasons: dict[str, int], untimed: int, share: float, words: list[str]
+) -> None:
+    run: Any = SimpleNamespace(counts={"rows_in": rows, "without_timestamp": untimed}, reasons=reasons)
+    found, sentences = new_rejects(run, HISTORY, 0.05)
+    assert found == pytest.approx(share, abs=0.0011)
+    assert [text[: len(start)] for text, start in zip(sentences, words, strict=True)] == words
 
 
 # ---- the check of the lists

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -63,6 +64,10 @@ def test_a_run_that_cannot_go_on_is_refused(what: str, output: Path, published: 
     assert (record["status"], record["exit_code"]) == ("failed", code)
     assert outcome.message in record["error"]
     assert record["configuration"]["output"]["path"] == str(output)
+    if what == "bad ratings":
+        assert record["counts"]["rejected"] == record["reasons"]["out_of_scale"] > 0
+        assert record["rejects"][0]["reasons"] == ["out_of_scale"]
+        assert record["rejects"][0]["raw"].count(",") >= 2
     assert names_in(output) == names_in(published)
     assert run_directory(output).name == run_directory(published).name
     verify(str(run_directory(output)))
@@ -121,6 +126,59 @@ def test_a_dry_run_checks_and_writes_nothing(tmp_path: Path) -> None:
     assert "nothing was written" in outcome.printed
     assert "user_id string, item_id string, rating string model" in " ".join(outcome.printed.split())
     assert os.listdir(tmp_path) == ["ratings.csv"]
+
+
+def write_days(folder: Path) -> dict[str, object]:
+    """28 good days, and one whose file calls the rating another name."""
+    rng = np.random.default_rng(3)
+    pairs = np.array([(user, item) for user in range(50) for item in range(40)])[rng.permutation(2000)]
+    for day, part in enumerate(np.split(pairs[: 29 * 60], 29), 1):
+        name = "score" if day == 29 else "rating"
+        rated_at = np.full(60, np.datetime64(f"2026-10-{day:02}T12:00", "us"))
+        columns = {"user": part[:, 0], "item": part[:, 1], name: 1.0 + part.sum(axis=1) % 5, "rated_at": rated_at}
+        where = folder / f"day=2026-10-{day:02}"
+        where.mkdir(parents=True)
+        pq.write_table(pa.table(columns), where / "part.parquet")
+    return {**SMALL, "input.path": folder, "input.columns.timestamp": "rated_at", "validation.scale_min": 1}
+
+
+def test_a_file_that_is_all_bad_is_refused_however_good_the_history_is(tmp_path: Path) -> None:
+    """A run for an earlier day does not see it: it learns from no rating of its future."""
+    settings = {**write_days(tmp_path / "days"), "output.path": tmp_path / "out", "input.unchanged": "skip"}
+    first = publish(Retrain, {**settings, "run.run_date": "2026-10-28"})
+    record = record_of(first)
+    assert (record["counts"]["rows_in"], record["counts"]["rejected"]) == (28 * 60, 0)
+    assert record["input_window"] == {"since": None, "until": "2026-10-28"}
+
+    outcome = run_retrain({**settings, "run.run_date": "2026-10-29"})
+    assert outcome.code == 3, outcome
+    assert (
+        "60 rows are null_rating, and none was in the run before (setting audit.max_new_rejects=0.5)" in outcome.message
+    )
+    assert run_directory(tmp_path / "out") == first
+
+    outcome = run_retrain({**settings, "run.run_date": "2026-10-29", "audit.max_new_rejects": "null"})
+    assert outcome.code == 0, outcome
+    printed = " ".join(outcome.printed.split())
+    assert "60 rows are null_rating, and none was in the run before" in printed
+    assert "the ratings are those of run" in printed
+
+
+def test_lists_that_match_nothing_are_found_before_the_fit(tmp_path: Path) -> None:
+    (tmp_path / "strangers.csv").write_text("user,item\nu1,x1\nu2,x2\n")
+    given = {**CSV, "input.path": write_csv(tmp_path, GOOD), "output.path": tmp_path / "out"}
+    outcome = run_retrain({**given, "recommend.catalogue": tmp_path / "strangers.csv"}, "--dry-run")
+    assert (outcome.code, "none of its 2 items in the ratings" in outcome.message) == (3, True), outcome
+    outcome = run_retrain({**given, "recommend.exclude": tmp_path / "strangers.csv"}, "--dry-run")
+    assert outcome.code == 0, outcome
+    assert "excludes nothing: no item of its 2 pairs is in the ratings" in " ".join(outcome.printed.split())
+
+
+def test_ratings_that_are_all_equal_are_a_fault_of_the_data(tmp_path: Path) -> None:
+    same = [f"{row[:-1]}3" for row in GOOD]
+    given = {"input.format": "csv", "input.path": write_csv(tmp_path, same), "output.path": tmp_path / "out"}
+    outcome = run_retrain(given)
+    assert (outcome.code, "good rows have the rating 3, from which" in outcome.message) == (3, True), outcome
 
 
 ALIKE = ["café", "cafe\u0301", "café ", "cafe", "\u0441afe", "Cafe", "\u200bcafe", "cafe\0", "caf\0e", "\0cafe"]

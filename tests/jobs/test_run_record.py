@@ -10,10 +10,9 @@ import pytest
 from rich.console import Console
 
 from dcrec_spark.config.jobs import RetrainConfig
-from dcrec_spark.errors import AuditError
 from dcrec_spark.jobs.job import run_summary
 from dcrec_spark.jobs.prometheus import text_of, write_metrics
-from dcrec_spark.jobs.run_record import Run, StageFit
+from dcrec_spark.jobs.run_record import Run, StageFit, Verdict
 
 REMEDY = ": raise outcome.max_iter, or outcome.tol if this is near enough"
 
@@ -42,6 +41,9 @@ def test_the_summary_shows_counts_fits_times_and_warnings() -> None:
     run.exposure_check = {"passed": False, "p_value": 0.995, "spread_p_value": 0.5}
     run.compared = {"metric": None, "models": {}, "skipped": "more than 2,000,000 ratings"}
     run.warnings.append("outcome stopped after 1 iteration, too few to see")
+    run.since = {"run_id": "r0", "counts": {"accepted": 1000, "rejected": 0, "users": 30}}
+    for check, found, limit in (("max_churn", 0.45, 0.5), ("min_coverage", 0.9, 0.5), ("min_share", 0.55, 0.5)):
+        run.verdicts.all.append(Verdict(check, found, limit, True, f"it is {found}"))
     printed = io.StringIO()
     Console(file=printed, width=100).print(run_summary(run, "file:///tables/run_id=r1"))
     lines = [line.strip() for line in printed.getvalue().splitlines()]
@@ -52,6 +54,8 @@ def test_the_summary_shows_counts_fits_times_and_warnings() -> None:
         "exposure  2 iterations in 0.8 s, ELBO -9 -> -8",
         "exposure check  FAILED, p 0.995, of the spread 0.500",
         "held out  not compared with popularity: more than 2,000,000 ratings",
+        "since  run r0: accepted -10, rejected +10, users +0",
+        "near a limit  it is 0.45 (audit.max_churn=0.5); it is 0.55 (audit.min_share=0.5)",
         "time  fit 1.2 s",
         "note  outcome stopped after 1 iteration, too few to see",
         "tables  /tables/run_id=r1",
@@ -74,14 +78,6 @@ FACTS: dict[str, Any] = {
 LINE = re.compile(r"[a-z_]+\{[a-z]+=\"(\\.|[^\"\\])*\"(,[a-z]+=\"(\\.|[^\"\\])*\")*\} -?[0-9.e+-]+")
 
 
-class FakeRun:
-    def facts(self, status: str, exit_code: int, error: str | None) -> dict[str, Any]:
-        return {**FACTS, "status": status, "exit_code": exit_code}
-
-    def success_record(self) -> dict[str, Any]:
-        return self.facts("published", 0, None)
-
-
 def value(text: str, name: str, label: str = "") -> float:
     (line,) = [line for line in text.splitlines() if line.startswith(f"{name}{{") and label in line]
     return float(line.rpartition(" ")[2])
@@ -98,15 +94,16 @@ def test_each_value_stands_on_a_line_of_its_own_under_what_it_is() -> None:
     assert value(text, "dcrec_audit_passed", 'check="max_churn"') == 1.0
 
 
-def test_the_file_is_replaced_after_a_run_and_after_one_that_fails(tmp_path: Path) -> None:
+def test_the_file_is_replaced_after_each_run_and_keeps_the_time_of_the_last_success(tmp_path: Path) -> None:
     path = tmp_path / "collector" / "dcrec.prom"
-    with write_metrics(FakeRun(), str(path)):  # type: ignore[arg-type]
-        pass
+    write_metrics(str(path), FACTS)
     assert value(path.read_text(), "dcrec_run_published") == 1.0
-    with pytest.raises(AuditError), write_metrics(FakeRun(), str(path)):  # type: ignore[arg-type]
-        raise AuditError("too much churn")
-    assert value(path.read_text(), "dcrec_run_published") == 0.0
-    assert value(path.read_text(), "dcrec_run_exit_code") == 4.0
+    for code in (4, 2):
+        write_metrics(str(path), {**FACTS, "exit_code": code, "finished_at": "2026-11-21T02:15:00+00:00"})
+        text = path.read_text()
+        assert value(text, "dcrec_run_published") == 0.0
+        assert value(text, "dcrec_run_exit_code") == code
+        assert value(text, "dcrec_run_finished_timestamp_seconds") == 1795140900.0 + 86400
+        assert value(text, "dcrec_run_success_timestamp_seconds") == 1795140900.0
     assert [file.name for file in path.parent.iterdir()] == ["dcrec.prom"]
-    with write_metrics(FakeRun(), str(path.parent)):  # type: ignore[arg-type]  # cannot be written, and fails no run
-        pass
+    write_metrics(str(path.parent), FACTS)  # cannot be written, and fails no run

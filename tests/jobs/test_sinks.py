@@ -92,6 +92,13 @@ def test_an_empty_output_and_none_are_told(tmp_path: Path) -> None:
     assert "warehouses.hive" in dcrec_with("runs", "--set", "warehouses.hve=x").stderr
 
 
+def test_a_database_that_is_down_ends_with_a_code_by_which_a_scheduler_tries_again(output: Path) -> None:
+    address = "warehouses.postgresql.url=jdbc:postgresql://127.0.0.1:1/shop"
+    away = dcrec_with("runs", "--set", f"output.path={output}", "--set", address)
+    assert away.exit_code == 8
+    assert "a service could not be reached: setting warehouses.postgresql.url is " in away.stderr
+
+
 class ShelfSettings(Section):
     place: str
     height: int = 3

@@ -3,11 +3,11 @@
 import errno
 
 import pytest
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from dcrec_spark.spark.failures import full_disk, message_of, reason
+from dcrec_spark.spark.failures import full_disk, message_of, reason, unreachable
 
 
 def chained(inner: Exception) -> Exception:
@@ -32,6 +32,30 @@ def test_a_full_disk_is_recognised_on_both_sides_of_the_bridge(error: Exception 
     assert (found is not None) == full
     if isinstance(error, PySparkException):
         assert found == ": java.io.IOException: No space left on device"
+
+
+REFUSED = "org.postgresql.util.PSQLException: Connection to 127.0.0.1:1 refused. Check that the hostname and port are"
+NAME_NODE = "java.net.ConnectException: Call From a to b:8020 failed on connection exception"
+
+
+@pytest.mark.parametrize(
+    ("error", "away"),
+    [
+        (chained(OSError(errno.ECONNREFUSED, "Connection refused")), True),
+        (PySparkException(f"An error occurred.\n: {REFUSED}\n"), True),
+        (
+            chained(PySparkException(f"x\n\tat y\nCaused by: {NAME_NODE}: Connection refused")),
+            True,
+        ),
+        (OSError("failed to resolve host 'db': [Errno -3] Temporary failure in name resolution"), True),
+        (OSError("connection failed: FATAL:  the database system is starting up"), True),
+        (OSError('connection failed: FATAL:  password authentication failed for user "bob"'), False),
+        (chained(Py4JNetworkError("[Errno 111] Connection refused")), False),  # it is the JVM that is gone
+        (None, False),
+    ],
+)
+def test_a_service_that_does_not_answer_is_told_from_one_that_refuses(error: Exception | None, away: bool) -> None:
+    assert (unreachable(error) is not None) == away
 
 
 @pytest.mark.parametrize(
@@ -62,6 +86,14 @@ def test_a_full_disk_is_recognised_on_both_sides_of_the_bridge(error: Exception 
 )
 def test_the_reason_of_a_failure_is_one_line(text: str, line: str) -> None:
     assert reason(PySparkException(text)) == line
+
+
+def test_a_dead_jvm_is_called_so_whatever_its_bridge_says() -> None:
+    """The system ends it where memory runs out, and Py4J then meets a closed port."""
+    refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+    refused.__context__ = Py4JNetworkError("Error while sending")
+    assert message_of(refused).startswith("Spark's JVM has died")
+    assert message_of(ConnectionRefusedError(errno.ECONNREFUSED, "another port")).endswith("another port")
 
 
 def test_what_an_error_says_has_no_stack_trace_and_is_whole_where_there_was_none(spark: SparkSession) -> None:

@@ -12,6 +12,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark import session
 from dcrec_spark.spark.java import ensure_java
 from tests.spark.standalone import ROOT, plain_environment
@@ -50,8 +51,14 @@ spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 settings = dict(spark.sparkContext.getConf().getAll())
 java = spark._jvm.System.getProperty("java.specification.version")
 command = spark._jvm.System.getProperty("sun.java.command")
+heap = spark._jvm.java.lang.Runtime.getRuntime().maxMemory()
 workers = [row.asDict() for row in rows]
-print(json.dumps({"settings": settings, "java": java, "command": command, "workers": workers, "raised": raised}))
+if "DCREC_LOG" in os.environ:
+    spark._jvm.System.setProperty("dcrec.run_id", "r1")
+    error = spark._jvm.java.lang.RuntimeException('no "x"')
+    spark._jvm.org.apache.logging.log4j.LogManager.getLogger("a.b.Shop").error('say "this"\\nand that', error)
+jvm = {"java": java, "command": command, "heap": heap}
+print(json.dumps({"settings": settings, **jvm, "workers": workers, "raised": raised}))
 """
 
 
@@ -224,13 +231,29 @@ def test_spark_starts_without_java_on_the_machine_and_in_silence(tmp_path: Path,
 
 
 @pytest.mark.cluster
-def test_the_credential_of_a_catalog_is_not_on_the_command_line_of_the_jvm() -> None:
+def test_no_setting_of_spark_is_on_the_command_line_of_the_jvm() -> None:
     """Everybody on a machine may read the command lines of all its processes."""
-    conf = {"spark.sql.catalog.lake.credential": "dcrec:hunter2-hunter2", "spark.driver.memory": "1g"}
-    found, _ = report([sys.executable, "-c", REPORT], {}, master="local[1]", conf=conf)
-    assert found["settings"]["spark.sql.catalog.lake.credential"] == "dcrec:hunter2-hunter2"
-    assert "spark.driver.memory=1g" in found["command"]
+    odd = "hunter2 = a:b #! \\ é\t"
+    conf = {
+        "spark.sql.catalog.lake.credential": "dcrec:hunter2-hunter2",
+        "spark.hadoop.fs.s3a.secret.key": odd,
+        "spark.authenticate.secret": "hunter2",
+        "spark.driver.memory": "1g",
+    }
+    environment = {
+        "PYSPARK_SUBMIT_ARGS": "--conf spark.ssl.keyPassword=hunter2 --verbose pyspark-shell", "DCREC_LOG": "json"
+    }  # fmt: skip
+    found, errors = report([sys.executable, "-c", REPORT], environment, master="local[1]", conf=conf)
+    assert {name: found["settings"][name] for name in conf} == conf
+    assert found["settings"]["spark.ssl.keyPassword"] == "hunter2"
+    assert found["heap"] < 1.01 * 2**30
     assert "hunter2" not in found["command"]
+    assert "--verbose" in found["command"]
+    assert not Path(found["command"].split("--properties-file ")[1].split()[0]).exists()
+    # The log of a job has a line for each event, stack traces too.
+    (line,) = [json.loads(line) for line in errors.splitlines() if "Shop" in line]
+    assert (line["run_id"], line["event"], line["level"]) == ("r1", 'say "this"\nand that', "error")
+    assert line["exception"].lstrip().startswith('java.lang.RuntimeException: no "x"\n\tat ')
 
 
 @pytest.mark.cluster
@@ -240,8 +263,28 @@ def test_what_spark_submit_was_told_stands(tmp_path: Path) -> None:
     submit = [Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[1]"]
     flags = ["--name", "nightly", "--conf", "spark.sql.session.timeZone=Asia/Tokyo"]
     environment = {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(ensure_java().path)}
-    found, _ = report([*submit, *flags, script], environment, app_name="other", master="local[2]")
+    found, errors = report([*submit, *flags, script], environment, app_name="other", master="local[2]")
+    assert "INFO TaskSetManager" not in errors
     expected = {"master": "local[1]", "app.name": "nightly", "sql.session.timeZone": "Asia/Tokyo"}
     for name, value in {**expected, "executorEnv.OMP_NUM_THREADS": "1"}.items():
         assert found["settings"][f"spark.{name}"] == value
     assert {worker["python"] for worker in found["workers"]} == {sys.executable}
+
+
+def test_what_java_could_not_start_with_is_named_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {"few": (256, 512), "enough": (256, 4096)}
+    raised = []
+    monkeypatch.setattr(session.resource, "setrlimit", lambda _, limit: raised.append(limit))
+    monkeypatch.setattr(session.resource, "getrlimit", lambda _: limits["few"])
+    with pytest.raises(ConfigError, match="may open 512 files, and Spark needs 1024 or more: raise ulimit -n"):
+        session._require_open_files()
+    monkeypatch.setattr(session.resource, "getrlimit", lambda _: limits["enough"])
+    session._require_open_files()
+    assert raised == [(1024, 4096)]
+    (tmp_path / "file").touch()
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+    session._require_scratch({"spark.local.dir": f"{tmp_path}/file/x, {tmp_path}/new"})
+    with pytest.raises(ConfigError, match=r"spark\.local\.dir: no directory that Spark can write to: .*file/x"):
+        session._require_scratch({"spark.local.dir": f"{tmp_path}/file/x"})

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.config.sections import ValidationConfig
 from dcrec_spark.data.columns import NUMBERS, no_reasons
-from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.errors import ConfigError, DataError, cut
 
 KEY = ["user_id", "item_id"]
 TOO_FEW_USER = "too_few_ratings_user"
@@ -31,7 +31,7 @@ def require_none(good: DataFrame) -> None:
     first = counts["example"]
     raise DataError(
         f"{counts['pairs']} pairs of user and item have more than one row ({counts['rows']} rows in all), for "
-        f"example user {first['user_id']!r} and item {first['item_id']!r} with {first['rows']} rows; "
+        f"example user {cut(first['user_id'])} and item {cut(first['item_id'])} with {first['rows']} rows; "
         "expected one row each. Clean the input, or set validation.duplicates to last, mean or sum"
     )
 
@@ -39,8 +39,8 @@ def require_none(good: DataFrame) -> None:
 def merge(good: DataFrame, config: ValidationConfig) -> DataFrame:
     """Make one row per user and item.
 
-    ``duplicates = last`` takes the row with the latest timestamp (the larger rating, then count, where times are equal.
-    No time is oldest). ``mean`` and ``sum`` are of ratings and of counts, with the mean propensity and the latest
+    ``duplicates = last`` takes the row with the latest timestamp, and of equal times the larger rating, then count.
+    ``mean`` and ``sum`` are of ratings and of counts, with the mean propensity and the latest
     timestamp.
 
     good : rows that break no rule.

@@ -11,14 +11,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from dcrec_spark.config.sections import ValidationConfig
-from dcrec_spark.data.columns import check_types
+from dcrec_spark.data.columns import OPEN_QUOTE, check_types
 from dcrec_spark.data.spark_errors import reading_rows
 from dcrec_spark.data.validation import several_rows
-from dcrec_spark.data.validation.row_rules import check_rows
-from dcrec_spark.errors import DataError
+from dcrec_spark.data.validation.row_rules import ALL_DAYS, Window, check_rows
+from dcrec_spark.errors import DataError, cut
 
 _SHOWN_REASONS = 3
-_SHOWN_CHARACTERS = 200
+# Accepted rows without a timestamp, where the input has a column of them.
+UNTIMED = "without_timestamp"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class _SameReasons:
 
     reasons: tuple[str, ...]
     rows: int
+    untimed: int
     lowest: float | None
     highest: float | None
     one_user: bool
@@ -50,32 +52,57 @@ class _SameReasons:
 
 
 def validate(
-    raw: DataFrame, config: ValidationConfig, *, seed: int = 0, now: float | None = None, to_fit: bool = True
+    raw: DataFrame,
+    config: ValidationConfig,
+    *,
+    seed: int = 0,
+    now: float | None = None,
+    to_fit: bool = True,
+    window: Window = ALL_DAYS,
+    signed: bool = False,
+    equal: bool = True,
+    refused: Callable[[dict[str, int], dict[str, int], DataFrame], None] | None = None,
 ) -> Validated:
     """Split raw rows into ratings and rejects, by the rules of ``config``.
 
     raw : The layout of :mod:`dcrec_spark.data.columns`. seed : Decides which ratings a cap leaves
     where times don't. now : Seconds since 1970. Later timestamps are in the future. None: this machine's clock.
-    to_fit : whether a model is fitted: this takes two users, two items, and ratings from 0 on, not all 0.
+    to_fit : whether a model is fitted: this takes two users, two items, and ratings from 0 on, not all 0. signed :
+    whether its ratings may be below 0. window : days of the ratings to use, of which the others are left out.
+    equal : whether all ratings may be equal. refused : told the counts, the reasons and the rejects of rows that are
+    refused.
     Raises DataError: no rows, no good rows, a larger share of bad rows than ``max_reject_share``, several rows of one
-    pair under ``duplicates=error``, one user only, one item only, a rating below 0, no rating above 0, or a file that
-    cannot be read to its end. Raises ConfigError: ``duplicates=last`` without timestamps.
+    pair under ``duplicates=error``. Also one user only, one item only, a rating below 0, no rating above 0, or a file
+    that cannot be read to its end. Raises ConfigError: ``duplicates=last`` without timestamps.
     Two Spark jobs: one that finds or merges duplicates and caches the checked rows, and one that counts them.
     Rows left out by the number of their user's or item's ratings are rejects, but not bad: they don't count against
     ``max_reject_share``.
     """
     check_types({field.name.removesuffix("_id"): field.dataType for field in raw.schema})
     with ExitStack() as cached, reading_rows():
-        labelled = _label(raw, config, seed, time.time() if now is None else now, cached)
+        checked = check_rows(
+            window.leave_out(raw),
+            config,
+            time.time() if now is None else now,
+            needs_time=config.duplicates == "last" or window != ALL_DAYS,
+        )
+        labelled = _label(checked, config, seed, cached)
         good = labelled.filter(F.size("reasons") == 0).drop("raw", "reasons")
         ratings, merged_rows = _one_row_per_pair(good, config, cached)
         groups = _groups(labelled)
         rejects = labelled.filter(F.size("reasons") > 0).select("raw", "reasons")
         counts, reasons = _counts(groups, merged_rows)
-        _require_usable(groups, counts, reasons, config, rejects)
+        try:
+            _require_usable(groups, counts, reasons, config, rejects, window)
+        except DataError:
+            if refused is not None:
+                refused(counts, reasons, rejects)
+            raise
         good_rows = next(group for group in groups if not group.reasons)
         if to_fit:
-            _require_fittable(good_rows)
+            _require_fittable(good_rows, signed, equal)
+        if good_rows.untimed:
+            counts[UNTIMED] = good_rows.untimed
         return Validated(ratings, rejects, counts, reasons, _warnings(good_rows, config), cached.pop_all().close)
 
 
@@ -84,9 +111,8 @@ def _cache(frame: DataFrame, cached: ExitStack) -> DataFrame:
     return frame.persist()
 
 
-def _label(raw: DataFrame, config: ValidationConfig, seed: int, now: float, cached: ExitStack) -> DataFrame:
-    """Check the rows, and add the text of the raw row where it is rejected. cached."""
-    checked = check_rows(raw, config, now)
+def _label(checked: DataFrame, config: ValidationConfig, seed: int, cached: ExitStack) -> DataFrame:
+    """Apply the limits, and add the text of the raw row where it is rejected. cached."""
     if several_rows.has_limits(config):
         checked = several_rows.apply_limits(_cache(checked, cached), config, seed)
     stored = checked.schema["raw"].dataType
@@ -109,7 +135,9 @@ def _groups(labelled: DataFrame) -> list[_SameReasons]:
     for side in ("user", "item"):
         hashed = F.xxhash64(f"{side}_id")
         ranges.append((F.min(hashed) == F.max(hashed)).alias(f"one_{side}"))
-    rows = labelled.groupBy("reasons").agg(F.count(F.lit(1)).alias("rows"), *ranges).collect()
+    untimed = F.count_if(F.col("timestamp").isNull()) if "timestamp" in labelled.columns else F.lit(0)
+    totals = F.count(F.lit(1)).alias("rows"), untimed.alias("untimed")
+    rows = labelled.groupBy("reasons").agg(*totals, *ranges).collect()
     return [_SameReasons(**{**row.asDict(), "reasons": tuple(row["reasons"])}) for row in rows]
 
 
@@ -136,9 +164,18 @@ def _require_usable(
     reasons: dict[str, int],
     config: ValidationConfig,
     rejects: DataFrame,
+    window: Window,
 ) -> None:
     if counts["rows_in"] == 0:
-        raise DataError("the input has no rows; expected ratings. Check what input.path or input.table points at")
+        raise DataError(
+            f"there are no rows{window.describe()}; expected ratings. Check what the path or the table points at"
+        )
+    if OPEN_QUOTE in reasons:
+        raise DataError(
+            f"{reasons[OPEN_QUOTE]} lines end within quotes, for example {_example(OPEN_QUOTE, rejects)}: the record "
+            "goes on in the next line, or has a quote too many. Set input.options.multiLine=true to read records of "
+            "several lines, in which one task reads a file, or mend these lines. With false they are bad rows"
+        )
     if counts["accepted"] == 0:
         raise DataError(f"all {counts['rows_in']} rows are rejected: {_top_reasons(reasons, rejects)}")
     left_out = sum(group.rows for group in groups if set(group.reasons) & set(several_rows.LIMITS))
@@ -150,19 +187,25 @@ def _require_usable(
         )
 
 
-def _require_fittable(good: _SameReasons) -> None:
+def _require_fittable(good: _SameReasons, signed: bool, equal: bool) -> None:
     for side, alone in (("user", good.one_user), ("item", good.one_item)):
         if alone:
             raise DataError(
                 f"all {good.rows} good rows are of one {side}; expected at least two, for the exposure model "
                 f"learns from how {side}s differ. Check input.columns.{side} and the limits of validation"
             )
-    if good.lowest is not None and good.lowest < 0:
+    if good.lowest is not None and good.lowest < 0 and not signed:
         raise DataError(
-            f"the ratings go down to {good.lowest:g}, and models are fitted to ratings from 0 on; shift the scale at "
-            "the source, or set validation.scale_min to 0 or more to reject what lies below"
+            f"the ratings go down to {good.lowest:g}, and this outcome is fitted to ratings from 0 on; set "
+            "outcome.outcome=probabilistic, which takes all numbers, or validation.scale_min to 0 or more to reject "
+            "what lies below"
         )
-    if good.highest == 0:
+    if good.highest == good.lowest and not equal:
+        raise DataError(
+            f"all {good.rows} good rows have the rating {good.highest:g}, from which this outcome learns nothing; "
+            "set outcome.outcome=weighted, which learns from who rated what, or check input.columns.rating"
+        )
+    if good.highest == good.lowest == 0:
         raise DataError(
             f"all {good.rows} good rows have the rating 0, from which no preference can be learned; expected ratings "
             "above 0 too. Check input.columns.rating"
@@ -172,11 +215,13 @@ def _require_fittable(good: _SameReasons) -> None:
 def _top_reasons(reasons: dict[str, int], rejects: DataFrame) -> str:
     top = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     named = ", ".join(f"{reason} ({rows} rows)" for reason, rows in top[:_SHOWN_REASONS])
-    example = rejects.filter(F.array_contains("reasons", top[0][0])).agg(F.min("raw")).first()
-    text = "" if example is None or example[0] is None else str(example[0])
-    shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
     hint = "; timestamps are read as seconds since 1970" if top[0][0] == "future_timestamp" else ""
-    return f"{named}; for example {shown!r} is {top[0][0]}{hint}"
+    return f"{named}; for example {_example(top[0][0], rejects)} is {top[0][0]}{hint}"
+
+
+def _example(reason: str, rejects: DataFrame) -> str:
+    example = rejects.filter(F.array_contains("reasons", reason)).agg(F.min("raw")).first()
+    return cut("" if example is None or example[0] is None else example[0])
 
 
 def _warnings(good: _SameReasons, config: ValidationConfig) -> tuple[str, ...]:
@@ -188,4 +233,6 @@ def _warnings(good: _SameReasons, config: ValidationConfig) -> tuple[str, ...]:
             f"no scale is declared (validation.scale_min, scale_max), so no rating is out of it; "
             f"they go from {good.lowest:g} to {good.highest:g}"
         )
+    if good.untimed:
+        warnings.append(f"{good.untimed} of {good.rows} good rows have no timestamp")
     return tuple(warnings)

@@ -232,7 +232,7 @@ class Measurements:
 def metric_settings(config: EvaluateConfig) -> MetricSettings:
     """Variants of the metrics."""
     given = config.evaluation
-    return MetricSettings(CUTS, given.relevant_from, replications=given.bootstrap, seed=config.run.seed)
+    return MetricSettings(CUTS, given.relevant_from, seed=config.run.seed)
 
 
 def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measurements:

@@ -63,10 +63,11 @@ def _draw(config: TuneConfig) -> Iterator[Parameters]:
     # scikit-learn has no log-uniform whole numbers, so a range is sampled as a place from 0 to 1.
     ranges = {name: choices for name, choices in config.tuning.space.items() if isinstance(choices, Range)}
     lists = {name: list(choices) for name, choices in config.tuning.space.items() if not isinstance(choices, Range)}
-    if config.tuning.search == "grid":
+    trials = config.tuning.trials
+    if trials is None:
         yield from ParameterGrid(lists)
         return
-    trials = config.tuning.trials if ranges else min(config.tuning.trials, len(ParameterGrid(lists)))
+    trials = trials if ranges else min(trials, len(ParameterGrid(lists)))
     distributions = {**lists, **dict.fromkeys(ranges, scipy.stats.uniform())}
     for sample in ParameterSampler(distributions, trials, random_state=config.run.seed % 2**32):
         yield {name: ranges[name].at(float(v)) if name in ranges else v for name, v in sample.items()}

@@ -75,7 +75,7 @@ def metric_settings(config: TuneConfig) -> MetricSettings:
     """Variants of the usual metrics, and of the cut of ``tuning.metric``."""
     _, _, k = config.tuning.metric.partition("@")
     given = config.evaluation
-    return MetricSettings((5, int(k or 5)), given.relevant_from, replications=given.bootstrap, seed=config.run.seed)
+    return MetricSettings((5, int(k or 5)), given.relevant_from, seed=config.run.seed)
 
 
 def list_length(config: TuneConfig) -> int:

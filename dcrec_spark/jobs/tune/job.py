@@ -109,7 +109,8 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         """Name the ratings, and the size of the search."""
         tuning = context.config.tuning
         shared = len({candidate.stage_one for candidate in inputs.candidates} - {""})
-        trials = f"{tuning.search} search of {len(inputs.candidates)} trials over {shared} exposure models"
+        kind = "grid" if tuning.trials is None else "random"
+        trials = f"{kind} search of {len(inputs.candidates)} trials over {shared} exposure models"
         return [
             input_line(context.config, inputs.ratings),
             *inputs.features.lines(),

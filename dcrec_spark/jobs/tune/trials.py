@@ -135,7 +135,7 @@ class SearchResult:
         one, other = f"trial {self.best.trial}", f"trial {self.trials[1].trial}, the next one"
         by = f"{self.best.metric} {value:+.4f}"
         if low is None or high is None:
-            return f"{one} is ahead of {other}: {by}; without resamples (evaluation.bootstrap=0) it may be chance"
+            return f"{one} is ahead of {other}: {by}; one user or item alone has no interval"
         by += f" ({low:+.4f} to {high:+.4f}), paired"
         if low <= 0 <= high:
             return f"{one} is not shown to be better than {other}: {by}; the interval contains 0"

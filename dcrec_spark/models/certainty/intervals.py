@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.sides import State
-from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.errors import ConfigError, DataError, cut
 from dcrec_spark.kernels.certainty import Noise, noise, reach
 from dcrec_spark.models.certainty.overlap import ROW, by_exposure, memory_frame, smallest_of_rows
 from dcrec_spark.models.explain.inputs import (
@@ -89,7 +89,7 @@ def intervals_of(
     stranger = known.join(fitted.users.select(F.col("id").alias("user_id")), "user_id", "left_anti").first()
     if stranger:
         raise DataError(
-            f"ratings has user {stranger['user_id']!r}, who is not in the model: an item's interval depends on all "
+            f"ratings has user {cut(stranger['user_id'])}, who is not in the model: an item's interval depends on all "
             "who rated it; fold in new users and ask the extended model, not one of the new users alone"
         )
     require_known(fitted, wanted, known, "assess")

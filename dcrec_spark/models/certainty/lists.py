@@ -3,10 +3,10 @@
 the n + 1 best unseen items ─┬─ intervals of the first n, and the noise of the ratings ─┐
                              └─ the gap to what could take a place ─────────────────────┴─ odds to change
 
-Under a limit on each category an item outside may take the place of any in the list if its category is not full, and of
-one of its own category if it is, so one item more of each full category is ranked too. Exchanges of two items are all
-that has to be looked at: the lists that keep to such limits are a matroid, in which one that no exchange betters is
-the best.
+Under a limit on each category an item outside may take the place of any in the list if its category is not full. If it
+is, it may take that of one of its own category. So one item more of each full category is ranked too. Exchanges of two
+items are all that has to be looked at: the lists that keep to such limits are a matroid, in which one that no exchange
+betters is the best.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -19,7 +19,7 @@ from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.sides import State
-from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.errors import ConfigError, DataError, cut
 from dcrec_spark.kernels.explain import Wanted
 from dcrec_spark.models.explain.inputs import (
     AGREEMENT,
@@ -119,7 +119,7 @@ def _require_agreement(fitted: FittedOutcome, layout: Layout, state: State, expl
         example = _with_ids(fitted, layout, explained.where("not agrees").limit(1), ["implied", "fitted"]).collect()[0]
         raise DataError(
             f"the ratings are not those that the model was fitted with: they make the preference of user "
-            f"{example['user_id']!r} for item {example['item_id']!r} {example['implied']:.4g}, and the model has "
+            f"{cut(example['user_id'])} for item {cut(example['item_id'])} {example['implied']:.4g}, and the model has "
             f"{example['fitted']:.4g} ({disagreeing} such pairs); give all ratings of these users, as in the fit or in "
             "their fold-in, and no others"
         )

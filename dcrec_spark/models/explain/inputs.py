@@ -12,7 +12,7 @@ from dcrec_spark.engine.blocks import index_at
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.kernel_input import KernelInput
 from dcrec_spark.engine.sides import Side, State
-from dcrec_spark.errors import DataError
+from dcrec_spark.errors import DataError, cut
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.covariates import attach_known
@@ -117,8 +117,8 @@ def lay_out_pairs(
     several = rated.groupBy(*PAIR).count().where("count > 1 and item_id is not null").first()
     if several:
         raise DataError(
-            f"user {several['user_id']!r} has {several['count']} ratings of item {several['item_id']!r}: every (user, "
-            "item) pair may occur once; give the ratings as they were in the fit"
+            f"user {cut(several['user_id'])} has {several['count']} ratings of item {cut(several['item_id'])}: every "
+            "(user, item) pair may occur once; give the ratings as they were in the fit"
         )
     requested = wanted.select(*PAIR, *[F.lit(1.0).alias(c) for c in columns], F.lit(True).alias(WANTED))
     settings = replace(layout_settings(fitted.params, fitted.row_width), precision="float64")

@@ -13,7 +13,7 @@ from dcrec_spark.models.exposure.held_out import held_out_likelihood, hold_out_e
 from dcrec_spark.models.exposure.model import ExposureParams, PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
-from dcrec_spark.models.fitting.checks import require_columns, require_same_ids
+from dcrec_spark.models.fitting.checks import require_columns
 from dcrec_spark.models.fitting.facts import FitFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
@@ -24,6 +24,7 @@ from dcrec_spark.models.fitting.propensity import exposure_values
 from dcrec_spark.models.fitting.stages import FitCheckpoints, fit_factors, warm_start
 from dcrec_spark.models.params import SetsParams, initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
+from dcrec_spark.spark.cancellation import stop_on_interrupt
 from dcrec_spark.spark.lineage import cache_while_used, require_checkpoint_directory
 
 
@@ -103,6 +104,7 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
         self.checkpoints: FitCheckpoints | None = None
         initialise(self)
 
+    @stop_on_interrupt()
     def _fit(self, dataset: DataFrame) -> PoissonFactorizationModel:
         get = self.getOrDefault
         count, held_out = get("countCol"), get("validationIndicatorCol")
@@ -221,8 +223,6 @@ def _warm_start(
     if not isinstance(warm, PoissonFactorizationModel):
         raise TypeError(f"initialModel: found {warm!r}, expected a fitted PoissonFactorizationModel")
     require_exposure_rank(warm, family.rank)
-    require_same_ids("user", layout.user_ids, warm.userFactors)
-    require_same_ids("item", layout.item_ids, warm.itemFactors)
     return warm_start(family, layout, warm.userFactors, warm.itemFactors, NOTHING_SHARED, resources)
 
 

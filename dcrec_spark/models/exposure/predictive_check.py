@@ -5,8 +5,8 @@ log-likelihood of the real exposures with that of replications. What is done her
 
 *Held out* are single exposures, each with probability s (``hold_out_exposures``). Training then sees a zero where an
 exposure was held out. That is no bias that has to be feared but one that is known: the training part of Poisson(R)
-counts is Poisson((1 - s) R), for all pairs alike, so that the fitted rate r estimates (1 - s) R, and the held-out part
-is Poisson(s / (1 - s) r), independent of training. All pairs have a held-out part, and nearly all of them are zeros:
+counts is Poisson((1 - s) R), for all pairs alike. So the fitted rate r estimates (1 - s) R. The held-out part is
+Poisson(s / (1 - s) r), independent of training. All pairs have a held-out part, and nearly all of them are zeros:
 the zeros take part exactly, none is sampled or weighted, since the sum of a Poisson model's rates over all items is a
 product of sums.
 

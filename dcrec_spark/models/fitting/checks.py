@@ -9,14 +9,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, IntegralType, NumericType, StringType
+from pyspark.sql.types import BooleanType, NumericType, StringType
 
+from dcrec_spark.data.ids import IDS, can_be_id
 from dcrec_spark.data.quoting import quoted
-from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.errors import ConfigError, DataError, cut
 
 
 def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str], flags: Sequence[str] = ()) -> None:
     """Refuse a frame that lacks a column or has one of the wrong type."""
+    require_frame(df)
     types = {field.name: field.dataType for field in df.schema.fields}
     if len(set(ids)) < len(ids):
         raise DataError(f"userCol and itemCol both name column {ids[0]!r}: users and items need a column each")
@@ -26,14 +28,23 @@ def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str], f
             f"column {missing[0]!r} is missing: the input has {', '.join(types) or 'no columns'}; "
             "map the names with userCol, itemCol, ratingCol or countCol"
         )
-    for names, kinds, expected in (
-        (ids, (IntegralType, StringType), ": ids must be integers or strings; cast it"),
-        (numbers, NumericType, ", expected numbers; cast it (try_cast)"),
-        (flags, BooleanType, ", expected true or false"),
+    for names, is_one, expected in (
+        (ids, can_be_id, f": ids are {IDS}; cast it"),
+        (numbers, lambda stored: isinstance(stored, NumericType), ", expected numbers; cast it (try_cast)"),
+        (flags, lambda stored: isinstance(stored, BooleanType), ", expected true or false"),
     ):
         for name in names:
-            if not isinstance(types[name], kinds):
+            if not is_one(types[name]):
                 raise DataError(f"column {name!r} is of type {types[name].simpleString()}{expected}")
+
+
+def require_frame(df: object) -> None:
+    """Refuse what is no frame of Spark. Raises TypeError: says how to make one."""
+    if not hasattr(df, "schema"):
+        raise TypeError(
+            f"found a {type(df).__module__.partition('.')[0]} {type(df).__name__}, expected a DataFrame of Spark; "
+            "spark.createDataFrame(...) makes one of a pandas DataFrame or an Arrow table"
+        )
 
 
 def require_new_columns(df: DataFrame, outputs: Mapping[str, str]) -> None:
@@ -72,6 +83,17 @@ def require_ids_alike(dataset: DataFrame, names: tuple[str, str], factors: tuple
         require_same_ids(side, dataset.select(quoted(name).alias("id")), table)
 
 
+def start_from_strangers(ids: tuple[DataFrame, DataFrame], factors: tuple[DataFrame, DataFrame]) -> str | None:
+    """Say so if a fit starts from a model that knows none of its users, or none of its items. None if it knows some.
+
+    ids : users and items, as ``id``. factors : the tables of the model.
+    """
+    for side, rows, table in zip(("user", "item"), ids, factors, strict=True):
+        if rows.join(table.select("id"), "id", "left_semi").isEmpty():
+            return f"a cold start: the model to start from knows no {side} of the ratings; are its ids theirs?"
+    return None
+
+
 def require_all_known(ids: DataFrame, factors: DataFrame, name: str) -> None:
     """Refuse ids without factors in the fitted exposure model."""
     missing = ids.join(factors, "id", "left_anti")
@@ -79,7 +101,7 @@ def require_all_known(ids: DataFrame, factors: DataFrame, name: str) -> None:
     if count:
         example = missing.orderBy("idx").first()
         raise DataError(
-            f"{count} {name} ids, such as {example['id'] if example else None!r}, are not in the fitted exposure "
+            f"{count} {name} ids, such as {cut(example['id'] if example else None)}, are not in the fitted exposure "
             "model: fit it on the same ratings, or fold them in first"
         )
 
@@ -101,16 +123,16 @@ class Checked(NamedTuple):
     means: dict[str, float]
 
 
-def require_usable(pairs: DataFrame, values: list[str], columns: Mapping[str, str]) -> Checked:
+def require_usable(pairs: DataFrame, values: list[str], columns: Mapping[str, str], signed: bool = False) -> Checked:
     """Refuse pairs that can't be used: each has to have two ids, and finite values that are not negative.
 
-    columns : what each column of ``pairs`` is called in the input.
+    columns : what each column of ``pairs`` is called in the input. signed : whether ratings may be negative.
 
     Raises DataError: there are no rows, or it names the column and how many rows can't be used.
     """
-    bad = {f"{columns[c]} is null": F.col(c).isNull() for c in ("user_id", "item_id", *values)}
+    bad = {_missing(c, columns): F.col(c).isNull() for c in ("user_id", "item_id", *values)}
     bad |= {f"{columns[c]} is NaN or infinite": F.isnan(c) | (F.abs(c) == float("inf")) for c in values}
-    bad |= {f"{columns[c]} is negative": F.col(c) < 0 for c in values}
+    bad |= {f"{columns[c]} is negative": F.col(c) < 0 for c in values if not (signed and c == "rating")}
     fitted = ~F.col("held_out") if "held_out" in pairs.columns else F.lit(True)
     means = [F.avg(F.when(fitted, F.col(c))).alias(f"mean {c}") for c in values]
     counts = [F.count_if(condition).alias(reason) for reason, condition in bad.items()]
@@ -120,16 +142,23 @@ def require_usable(pairs: DataFrame, values: list[str], columns: Mapping[str, st
     return _usable(int(row["rows"]), int(row["fitted"]), reasons, in_means, "held_out" in pairs.columns)
 
 
-def require_usable_here(pairs: pa.Table, values: list[str], columns: Mapping[str, str]) -> Checked:
+def require_usable_here(
+    pairs: pa.Table, values: list[str], columns: Mapping[str, str], signed: bool = False
+) -> Checked:
     """Refuse pairs in this process that can't be used, as :func:`require_usable` does, with the same errors."""
-    bad = {f"{columns[c]} is null": pairs[c].null_count for c in ("user_id", "item_id", *values)}
+    bad = {_missing(c, columns): pairs[c].null_count for c in ("user_id", "item_id", *values)}
     bad |= {f"{columns[c]} is NaN or infinite": _count(pairs[c], lambda part: ~np.isfinite(part)) for c in values}
-    bad |= {f"{columns[c]} is negative": _count(pairs[c], lambda part: part < 0) for c in values}
+    unsigned = [c for c in values if not (signed and c == "rating")]
+    bad |= {f"{columns[c]} is negative": _count(pairs[c], lambda part: part < 0) for c in unsigned}
     fitted = pairs.select(values)
     if "held_out" in pairs.column_names:
         fitted = fitted.filter(pc.invert(pairs["held_out"]))
     means = {c: pc.mean(fitted[c]).as_py() for c in values}
     return _usable(pairs.num_rows, fitted.num_rows, bad, means, "held_out" in pairs.column_names)
+
+
+def _missing(name: str, columns: Mapping[str, str]) -> str:
+    return f"{columns[name]} is null" + (", or no whole number" if name in ("user_id", "item_id") else "")
 
 
 def _count(column: pa.ChunkedArray, condition: Callable[[NDArray[np.float64]], NDArray[np.bool_]]) -> int:
@@ -163,7 +192,7 @@ def require_two(rows: Mapping[str, int]) -> None:
 def duplicate_pair(user: object, item: object) -> DataError:
     """Return the error of a pair that is given twice: the fit would count it twice."""
     return DataError(
-        f"user {user!r} has more than one rating of item {item!r}: every (user, item) pair may occur once; "
+        f"user {cut(user)} has more than one rating of item {cut(item)}: every (user, item) pair may occur once; "
         "keep one (the last, the mean, the sum) before the fit"
     )
 

@@ -9,6 +9,7 @@ from pyspark.ml.param import Params
 
 from dcrec_spark.engine.sizing import most_heavy, pairs_of_a_row
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.settings.tables import OF_RATED_PAIRS
 
 # With exchange=auto, the driver broadcasts a side's factors up to so many bytes; larger ones stay on the cluster.
 BROADCAST_BYTES = 64 * 2**20
@@ -61,8 +62,8 @@ class LayoutSettings:
     """Settings of a layout. None: the number of blocks depends on the size of the data.
 
     heavy_pairs : more pairs make an item heavy, on the cluster (:mod:`dcrec_spark.engine.heavy_items`). None: none is.
-    most_heavy : how many items may be heavy. local_rows, largest_local_rows : of ratings that one process fits, with
-    and without a cluster.
+    most_heavy : how many items may be heavy. signed : whether ratings may be below 0. local_rows, largest_local_rows :
+    of ratings that one process fits, with and without a cluster.
     """
 
     user_blocks: int | None
@@ -72,6 +73,7 @@ class LayoutSettings:
     width: int
     heavy_pairs: int | None = None
     most_heavy: int = 0
+    signed: bool = False
     local_rows: int = LOCAL_ROWS
     largest_local_rows: int = LARGEST_LOCAL_ROWS
 
@@ -141,4 +143,6 @@ def layout_settings(estimator: Params, width: int, splits: bool = False) -> Layo
     get = estimator.getOrDefault
     blocks = get("numBlocks")
     heavy_pairs = pairs_of_a_row(width) if splits else None
-    return LayoutSettings(blocks, blocks, get("exchange"), get("precision"), width, heavy_pairs, most_heavy(width))
+    signed = estimator.hasParam("outcome") and get("outcome") in OF_RATED_PAIRS
+    exchange, precision = get("exchange"), get("precision")
+    return LayoutSettings(blocks, blocks, exchange, precision, width, heavy_pairs, most_heavy(width), signed)

@@ -30,7 +30,7 @@ from dcrec_spark.models.families.base import Remembered, TableColumn, Tabled
 from dcrec_spark.models.fitting.checks import duplicate_pair, require_two, require_usable_here, unknown_side
 from dcrec_spark.models.fitting.factors import arrow_table, cached_frame, list_array, matrix_of
 from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
-from dcrec_spark.models.fitting.layout_settings import AT_ONCE
+from dcrec_spark.models.fitting.layout_settings import AT_ONCE, LayoutSettings
 from dcrec_spark.spark.compat import collect_arrow, frame_of_arrow
 
 Indices = npt.NDArray[np.integer]
@@ -177,7 +177,7 @@ class CollectedPairs:
 
 
 def lay_out_in_process(
-    collected: CollectedPairs, columns: Mapping[str, str], precision: str, distinct: bool, new_only: bool
+    collected: CollectedPairs, columns: Mapping[str, str], settings: LayoutSettings, distinct: bool, new_only: bool
 ) -> ProcessLayout:
     """Build the blocks of both sides, at the same time if the pairs are few enough.
 
@@ -188,7 +188,7 @@ def lay_out_in_process(
     """
     table, given = collected.take(), collected.given
     values = [name for name in columns if name not in ("user_id", "item_id")]
-    checked = require_usable_here(table, values, columns)
+    checked = require_usable_here(table, values, columns, settings.signed)
     sides = {name: _side_ids(table[f"{name}_id"], given.get(name)) for name in SIDES}
     located = {name: places(table[f"{name}_id"], ids.id) for name, ids in sides.items()}
     numbers = {name: narrow(table[name].to_numpy()) for name in values}
@@ -210,7 +210,7 @@ def lay_out_in_process(
         of_pairs = {"row": row, "col": col, **numbers}
         if new_only and name in given:
             of_pairs = {column: array[:0] for column, array in of_pairs.items()}
-        return build_process_side(name, of_pairs, sides[name].key, len(sides[other].id), values, precision)
+        return build_process_side(name, of_pairs, sides[name].key, len(sides[other].id), values, settings.precision)
 
     with ThreadPoolExecutor(len(SIDES) if len(user) <= AT_ONCE else 1) as pool:
         users, items = pool.map(build, SIDES, reversed(SIDES), (user, item), (item, user))

@@ -12,6 +12,7 @@ places them as a warm start places a model's, and sweeps on: its result is that 
 beyond rounding.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -24,8 +25,11 @@ from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.engine.sides import State
 from dcrec_spark.models.families.base import Family, OnItsWay, OutcomeFamily
 from dcrec_spark.models.families.poisson import NOTHING_SHARED
+from dcrec_spark.models.fitting.checks import require_same_ids, start_from_strangers
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -125,11 +129,19 @@ def fit_factors(
         return alternate(layout.users, layout.items, steps, stopping(estimator), listener, begin, after_sweep)
 
 
-def warm_start(family: Family, layout: Layout, users: Any, items: Any, shared: Any, resources: FitResources) -> Start:
+def warm_start(
+    family: Family, layout: Layout, users: DataFrame, items: DataFrame, shared: Any, resources: FitResources
+) -> Start:
     """Return the states of a fitted model on these blocks: known ids at its factors, new ones at the seed's.
 
-    users, items : the fitted model's tables, of the layout's kind. shared : the terms that its pairs share.
+    users, items : the fitted model's tables. shared : the terms that its pairs share.
+    Raises ConfigError: their ids are of another kind.
     """
+    ids = layout.user_ids, layout.item_ids
+    for side, given, table in zip(("user", "item"), ids, (users, items), strict=True):
+        require_same_ids(side, given, table)
+    if (strangers := start_from_strangers(ids, (users, items))) is not None:
+        _log.warning("%s: %s", family.stage, strangers)
     # Where a side's rows say all, a fit begins with the users: it needs the items alone.
     remembers = family.steps(layout).remembers
     user_state = resources.add(layout.place(True, users, family)) if remembers else None

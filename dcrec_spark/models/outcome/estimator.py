@@ -24,7 +24,6 @@ from dcrec_spark.models.fitting.checks import (
     require_all_known,
     require_columns,
     require_ids_alike,
-    require_same_ids,
 )
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.covariates import Covariates, attach_features
@@ -49,6 +48,7 @@ from dcrec_spark.models.outcome.tables import FactorTables, completed
 from dcrec_spark.models.params import initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
 from dcrec_spark.settings.tables import BIAS_REG, CONFOUNDER_REG, PRESETS, REG_PARAM
+from dcrec_spark.spark.cancellation import stop_on_interrupt
 from dcrec_spark.spark.lineage import require_checkpoint_directory
 
 Exposure = PoissonFactorization | PoissonFactorizationModel
@@ -211,6 +211,11 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             A count y has weight 1 + alpha * y.
         regParam : float
             1 / prior variance of the factors.
+
+        Examples
+        --------
+        >>> DeconfoundedMF.forCounts(rank=20).getOutcome()
+        'weighted'
         """
         return cls(
             userCol=userCol,
@@ -227,6 +232,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             seed=seed,
         )
 
+    @stop_on_interrupt()
     def _fit(self, dataset: DataFrame) -> DeconfoundedMFModel:
         family = consistent_family_of(self)
         require_exposure_model(self.getExposureWeight(), family.has_confounder)
@@ -248,8 +254,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             warm, start = self.getOrDefault("initialModel"), None
             if warm is not None:
                 users, items = warm.tables()
-                require_same_ids("user", layout.user_ids, users)
-                require_same_ids("item", layout.item_ids, items)
                 start = warm_start(family, layout, users, items, warm.facts.shared, resources)
             with listening(self, family.stage) as listener:
                 fit = resources.add(fit_factors(self, family, layout, listener, start))

@@ -22,6 +22,7 @@ from dcrec_spark.models.fitting.checks import (
     require_number,
     require_same_ids,
 )
+from dcrec_spark.models.fitting.degeneracies import NOTHING
 from dcrec_spark.models.fitting.factors import list_array, matrix_of
 from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.rank import Ranking, rank
@@ -100,6 +101,11 @@ class RankedLists(OutcomeParams):
         ------
         DataError
             A column is missing, or an output has the name of one.
+
+        Examples
+        --------
+        >>> model.predictParts(ratings).columns
+        ['user', 'item', 'rating', 'prediction', 'preference', 'confounder']
         """
         return self._predict(dataset, ["preference", "confounder"])
 
@@ -164,6 +170,12 @@ class RankedLists(OutcomeParams):
             A column is missing.
         ConfigError
             The ids are of another kind than those of the model.
+
+        Examples
+        --------
+        >>> best = model.recommendationTable(2, seen=ratings)
+        >>> best.where("user_id = 0").select("user_id", "rank").orderBy("rank").collect()
+        [Row(user_id=0, rank=1), Row(user_id=0, rank=2)]
         """
         return self._best("user", n, seen, users, self._offer(items, maxPerCategory))
 
@@ -186,6 +198,11 @@ class RankedLists(OutcomeParams):
         ------
         ValueError
             n or maxPerCategory is no whole number >= 1.
+
+        Examples
+        --------
+        >>> model.fallbackTable(3).columns
+        ['rank', 'item_id', 'score', 'preference', 'confounder']
         """
         return fallback(self.scoringVectors(), n, self._offer(items, maxPerCategory))
 
@@ -215,6 +232,11 @@ class RankedLists(OutcomeParams):
         ------
         ValueError
             n is no whole number >= 1, or there is no such similarity.
+
+        Examples
+        --------
+        >>> model.similarItems(2).where("item_id = 0").count()
+        2
         """
         table = self.tables()[1].select("idx", "id", "features")
         return similar(table, self.numItems, n, similarity, self._offer(items, None))
@@ -241,6 +263,11 @@ class RankedLists(OutcomeParams):
         -------
         DataFrame[user, recommendations: array<struct<item, rating>>]
             Best first. Ids under the names of training.
+
+        Examples
+        --------
+        >>> model.recommendForAllUsers(2, seen=ratings).columns
+        ['user', 'recommendations']
         """
         return self._lists("user", n, seen, None)
 
@@ -389,7 +416,9 @@ def similar(
     require_number("n", n)
     if similarity not in get_args(Similarity):
         raise ValueError(f"similarity: found {similarity!r}, expected {' or '.join(get_args(Similarity))}")
-    vector = _unit(F.col("features")) if similarity == "cosine" else F.col("features")
+    vector = F.col("features")
+    if similarity == "cosine":
+        vector, rows = _unit(vector), _with_direction(rows)
     nothing = F.expr("cast(array() as array<double>)").alias("confounder")
     vectors = rows.select("idx", "id", vector.alias("preference"), nothing)
     cols = vectors if offer is None else offer.of(vectors)
@@ -403,7 +432,17 @@ def similar(
     return ranked.select(ids["row_idx"], "rank", ids["col_idx"], F.col("score").alias("similarity"))
 
 
+def _with_direction(rows: DataFrame) -> DataFrame:
+    """Leave out rows whose factors are zero, but for rounding: they are like nothing."""
+    largest = rows.agg(F.max(_square(F.col("features")))).collect()[0][0]
+    return rows.where(_square(F.col("features")) > NOTHING * max(1.0, largest or 0.0))
+
+
+def _square(vector: Column) -> Column:
+    return F.aggregate(vector, F.lit(0.0), lambda total, x: total + x * x)
+
+
 def _unit(vector: Column) -> Column:
-    """Return the vector at length 1. One of zeros stays as it is, like nothing."""
-    length = F.sqrt(F.aggregate(vector, F.lit(0.0), lambda total, x: total + x * x))
-    return F.when(length > 0, F.transform(vector, lambda x: x / length)).otherwise(vector)
+    """Return the vector at length 1."""
+    length = F.sqrt(_square(vector))
+    return F.transform(vector, lambda x: x / length)

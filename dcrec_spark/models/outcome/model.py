@@ -53,9 +53,14 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
     >>> rows = [(u, i, float((u * i) % 5 + 1)) for u in range(6) for i in range(6) if (u + i) % 3]
     >>> ratings = spark.createDataFrame(rows, "user int, item int, rating double")
     >>> model = DeconfoundedMF(outcome="probabilistic", rank=2, exposureRank=2, maxIter=3).fit(ratings)
-    >>> model.recommendationTable(2, seen=ratings).columns
-    ['user_id', 'rank', 'item_id', 'score', 'preference', 'confounder']
+    >>> model.transform(ratings).columns
+    ['user', 'item', 'rating', 'prediction']
+    >>> model.write().overwrite().save("model")
+    >>> DeconfoundedMFModel.load("model").numUsers
+    6
     >>> model.release()
+
+    The examples of the methods go on with such a model and its ratings.
     """
 
     def __init__(
@@ -74,12 +79,12 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
 
     @property
     def userFactors(self) -> DataFrame:
-        """DataFrame[id, features: array<double>, bias: double, gamma: double]."""
+        """``DataFrame[id, features: array<double>, bias: double, gamma: double]``."""
         return self._tables.users.select("id", "features", "bias", "gamma")
 
     @property
     def itemFactors(self) -> DataFrame:
-        """DataFrame[id, features: array<double>, bias: double]."""
+        """``DataFrame[id, features: array<double>, bias: double]``."""
         return self._tables.items.select("id", "features", "bias")
 
     @property
@@ -137,6 +142,12 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         -------
         tuple of DataFrame[id, features, bias, slopes, covariates, (gamma,) exposure_shape, exposure_rate]
             The bias is null where there is none, the exposure columns without a confounder.
+
+        Examples
+        --------
+        >>> users, items = model.factorTables()
+        >>> users.count(), items.count()
+        (6, 6)
         """
         known = self.exposureModel is not None
         exposure = {name: F.when(F.lit(known), F.col(name)) for name in ("exposure_shape", "exposure_rate")}
@@ -186,6 +197,13 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
             A column is missing, a value can't be used, or none of the items is known.
         ConfigError
             The ids are of another kind than those of the model.
+
+        Examples
+        --------
+        >>> newcomer = spark.createDataFrame([(9, 1, 5.0), (9, 2, 1.0)], "user int, item int, rating double")
+        >>> folded = model.foldInUsers(newcomer)
+        >>> model.withUsers(folded).recommendationTable(2, seen=newcomer).count()
+        2
         """
         return fold_in_rows(self._fitted(), dataset, features, new_is_user=True)
 
@@ -194,6 +212,12 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
 
         Parameters, results and errors are those of :meth:`foldInUsers`, with users and items exchanged. Items have no
         gamma.
+
+        Examples
+        --------
+        >>> new_item = spark.createDataFrame([(0, 9, 5.0), (1, 9, 4.0)], "user int, item int, rating double")
+        >>> model.extended(items=model.foldInItems(new_item)).numItems
+        7
         """
         return fold_in_rows(self._fitted(), dataset, features, new_is_user=False)
 
@@ -206,6 +230,12 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         ----------
         users, items : DataFrame, optional
             Results of :meth:`foldInUsers` and :meth:`foldInItems`.
+
+        Examples
+        --------
+        >>> newcomer = spark.createDataFrame([(9, 1, 5.0), (9, 2, 1.0)], "user int, item int, rating double")
+        >>> model.extended(users=model.foldInUsers(newcomer)).numUsers
+        7
         """
         with FitResources() as resources:
             resources.enter(self._few_partitions())
@@ -265,13 +295,28 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         baseline + contributions of the reasons + others, and confounder = gamma h + composition. ``composition`` is
         what the slopes on the composition of exposures make (confounder="factors"), ``features`` what those on given
         features make.
+
+        Examples
+        --------
+        >>> why = model.explain(ratings, ratings, n=2).first()
+        >>> abs(why.score - (why.preference + why.confounder + why.intercept)) < 1e-9
+        True
+        >>> len(why.reasons)
+        2
         """
         return explain_pairs(self._fitted(), pairs, ratings, n, self.scoringVectors().exposures)
 
     def explainRecommendations(
         self, n_items: int, ratings: DataFrame, users: DataFrame | None = None, n: int = 3
     ) -> DataFrame:
-        """:meth:`explain` for the ``n_items`` best unrated items of the known users in ``users``, or of all."""
+        """:meth:`explain` for the ``n_items`` best unrated items of the known users in ``users``, or of all.
+
+        Examples
+        --------
+        >>> reasons = model.explainRecommendations(1, ratings, users=ratings.where("user = 0"))
+        >>> reasons.select("user_id", "item_id", reasons_text()).columns
+        ['user_id', 'item_id', 'reasons_text']
+        """
         ranked = self._best("user", n_items, ratings, users)
         names = {"user_id": self.getOrDefault("userCol"), "item_id": self.getOrDefault("itemCol")}
         return self.explain(ranked.select(*names).withColumnsRenamed(names), ratings, n)
@@ -311,6 +356,12 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         The half-width is z sigma sqrt(1 / w + x' A_u^-1 x + v' A_i^-1 v): the systems A that the fit solved, each with
         the other side taken as known, x and v what the pair is in them, w the mean weight of a rating. What the model
         gets wrong in kind is not in it. O(nnz K^2 + (U + I) K^3), as a sweep. Laying the ratings out anew takes longer.
+
+        Examples
+        --------
+        >>> sure = model.predictIntervals(ratings, ratings, coverage=0.9)
+        >>> sure.where("low < prediction AND prediction < high").count() == ratings.count()
+        True
         """
         return predict_intervals(self._fitted(), pairs, ratings, coverage)
 
@@ -349,10 +400,15 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         Notes
         -----
         A pair that was not seen differs from one that was by a density ratio from 1 / odds to odds (marginal
-        sensitivity model), which moves the mean of a normal rating by (odds - 1 / odds) phi(z) standard deviations of
-        the noise at most, with P(Z <= z) = odds / (1 + odds). The list may change where that is half of the gap to the
+        sensitivity model). That moves the mean of a normal rating by (odds - 1 / odds) phi(z) standard deviations of
+        the noise at most. Here P(Z <= z) = odds / (1 + odds). The list may change where that is half of the gap to the
         next place, or, where a category is full, of the gap between its last item in the list and its next one. That
         scores are estimates themselves is not in it.
+
+        Examples
+        --------
+        >>> model.sureRecommendations(1, ratings, seen=ratings).columns[-4:]
+        ['low', 'high', 'extrapolates', 'odds_to_change']
         """
 
         def best(many: int, most: int | None) -> DataFrame:
@@ -392,6 +448,12 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
             A column is missing, a value can't be used, or none of the items is known.
         ConfigError
             The model has no exposure model.
+
+        Examples
+        --------
+        >>> seen = model.overlap(ratings)
+        >>> seen.where("effective_ratings <= ratings").count()
+        6
         """
         return overlaps_of(self._fitted(), ratings, odds, [side])[0]
 

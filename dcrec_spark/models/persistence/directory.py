@@ -21,6 +21,7 @@ them, and the metadata are put there if they are still those of before. Of two w
 data that a save which died has left stay there: nobody could tell them from those of a save at work.
 """
 
+import hashlib
 import json
 import logging
 import os
@@ -40,12 +41,13 @@ from dcrec_spark.storage.protocol import ChangedError, Directories, Files, Objec
 from dcrec_spark.storage.staging import require_writable
 from dcrec_spark.version import __version__
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 SETTING = "the path of a model"
 FOLDER = "metadata"
 METADATA = f"{FOLDER}/part-00000"
 LOCK = ".lock"
 DATA = re.compile(r"data-[0-9a-f]{32}")
+_SEAL = "sha256"
 _KEYS = {"class", "uid", "paramMap", "defaultParamMap", "dcrecVersion", "data", "facts", "frames", "parts", "params"}
 
 _log = logging.getLogger(__name__)
@@ -100,9 +102,17 @@ def write_metadata(files: Files, directory: str, metadata: Mapping[str, Any]) ->
 
 
 def _line(metadata: Mapping[str, Any]) -> bytes:
-    """One line, as pyspark.ml reads it: the first line of a text."""
-    line = json.dumps({**metadata, "formatVersion": FORMAT_VERSION}, separators=(",", ":"), allow_nan=False)
-    return f"{line}\n".encode()
+    """One line, as pyspark.ml reads it: the first line of a text. It holds a checksum of itself."""
+    content = {**metadata, "formatVersion": FORMAT_VERSION}
+    return f"{_compact({**content, _SEAL: _seal_of(content)})}\n".encode()
+
+
+def _seal_of(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_compact(content).encode()).hexdigest()
+
+
+def _compact(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, separators=(",", ":"), allow_nan=False)
 
 
 @contextmanager
@@ -187,6 +197,11 @@ def read_metadata(files: Files, path: str) -> dict[str, Any]:
     missing = sorted(_KEYS - metadata.keys())
     if missing or not DATA.fullmatch(str(metadata["data"])):
         raise DataError(f"{where}/{METADATA} is damaged: {', '.join(missing) or 'data'} is missing or not as written")
+    if metadata.pop(_SEAL, None) != _seal_of(metadata):
+        raise DataError(
+            f"{where}/{METADATA} is damaged or was edited: its content differs from the checksum in it; save the model "
+            "again, or copy all of it"
+        )
     return metadata
 
 
@@ -201,6 +216,14 @@ def _parse(files: Files, path: str) -> dict[str, Any] | None:
         return None
     known = isinstance(metadata, dict) and isinstance(metadata.get("formatVersion"), int)
     return metadata if known else None
+
+
+def class_in(metadata: bytes) -> str | None:
+    """Read the name of the class in a file of metadata, pyspark.ml's too. None: it has none, and nobody reads it."""
+    try:
+        return str(json.loads(metadata.partition(b"\n")[0])["class"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _is_remains(files: Files, path: str) -> bool:

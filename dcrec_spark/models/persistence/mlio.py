@@ -32,7 +32,9 @@ from pyspark.sql.types import StructType
 
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.persistence.directory import (
+    FOLDER,
     SETTING,
+    class_in,
     commit,
     new_data_name,
     open_directory,
@@ -44,10 +46,12 @@ from dcrec_spark.models.persistence.directory import (
 from dcrec_spark.spark.failures import SPARK_FAILURES, is_broken_file
 from dcrec_spark.storage.hadoop import ObjectFiles
 from dcrec_spark.storage.protocol import Files
-from dcrec_spark.storage.staging import staged, write_table
+from dcrec_spark.storage.staging import content_of, staged, write_table
 from dcrec_spark.version import __version__
 
 _log = logging.getLogger(__name__)
+# What a saved part may be of. Java classes have pyspark.ml's as their wrappers.
+_KNOWN = ("dcrec_spark.", "pyspark.ml.", "org.apache.spark.ml.")
 _HALF = "this is half a model, or a damaged one; save it again, or copy all of it"
 S = TypeVar("S", bound="Persistent")
 
@@ -140,8 +144,10 @@ class Writer(MLWriter):
         files.make_directory(inside)
         frames = {}
         for name, frame in saved.frames.items():
-            rows = write_table(files, f"{inside}/frames/{name}", frame, SETTING)
-            frames[name] = {"rows": rows, "schema": frame.schema.jsonValue()}
+            path = f"{inside}/frames/{name}"
+            rows = write_table(files, path, frame, SETTING)
+            written = self.sparkSession.read.schema(frame.schema).parquet(files.uri(path))
+            frames[name] = {"rows": rows, "hashed": content_of(written).hashed, "schema": frame.schema.jsonValue()}
         for kind, parts in (("parts", saved.parts), ("params", params)):
             for name, part in parts.items():
                 part.write().session(self.sparkSession).save(files.uri(f"{inside}/{kind}/{name}"))
@@ -204,6 +210,7 @@ class Reader(MLReader[Any], Generic[S]):
         return instance
 
     def _read_part(self, files: Files, path: str, unless_done: ExitStack) -> Any:
+        _require_known_classes(files, path)
         module, _, name = read_metadata(files, path)["class"].rpartition(".")
         part: Any = getattr(import_module(module), name).load(files.uri(path))
         if hasattr(part, "release"):
@@ -222,14 +229,31 @@ def _read_frame(
     frame = reader.parquet(files.uri(path)).persist()
     unless_done.callback(frame.unpersist)
     try:
-        rows = frame.count()
+        found = content_of(frame)
     except SPARK_FAILURES as error:
         if not is_broken_file(error):
             raise
         raise DataError(f"{files.uri(path)} can not be read to its end: {_HALF}") from error
-    if rows != about["rows"]:
-        raise DataError(f"{files.uri(path)} has {rows} rows, and {about['rows']} were saved: {_HALF}")
+    if found.rows != about["rows"]:
+        raise DataError(f"{files.uri(path)} has {found.rows} rows, and {about['rows']} were saved: {_HALF}")
+    if found.hashed != about["hashed"]:
+        raise DataError(f"{files.uri(path)} holds other values than were saved: {_HALF}")
     return frame
+
+
+def _require_known_classes(files: Files, directory: str) -> None:
+    """Refuse parts of classes that are not this package's or pyspark.ml's, which would be imported by their names."""
+    for entry in files.list(directory):
+        path = f"{directory}/{entry.name}"
+        if entry.is_directory:
+            _require_known_classes(files, path)
+        elif directory.endswith(f"/{FOLDER}") and not entry.name.startswith((".", "_")):
+            saved = class_in(files.read(path))
+            if saved is not None and not saved.startswith(_KNOWN):
+                raise DataError(
+                    f"{files.uri(path)} names the class {saved}; expected one of dcrec_spark or pyspark.ml, for others "
+                    "are not imported while a model is loaded"
+                )
 
 
 def _params_with_parts(instance: Params) -> dict[str, Any]:

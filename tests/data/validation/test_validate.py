@@ -1,5 +1,6 @@
 """Each bad row is rejected with all its reasons, the counts add up, and a run that cannot go on says why."""
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.config.sections import ValidationConfig
+from dcrec_spark.data.validation.row_rules import Window
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError
 from tests.frames import frame_of
@@ -44,7 +46,7 @@ def assert_rejects(validated: Validated, expected: list[tuple[str, list[str]]]) 
 
 BAD_RATINGS = {
     "null_rating": ["", "  ", None],
-    "unparsable_rating": ["four", "4,5", "5f", "0x1p3"],
+    "unparsable_rating": ["four", "4,5", "5f", "0x1p3", "4" * 500],
     "nan_rating": ["NaN"],
     "infinite_rating": ["inf", "-Infinity", "1e999"],
     "out_of_scale": ["0.99", "5.01", "-3"],
@@ -108,7 +110,7 @@ def test_counts_have_to_be_positive_numbers(spark: SparkSession) -> None:
 
 def test_negative_ratings_are_refused_before_the_fit_by_the_setting_that_rejects_them(spark: SparkSession) -> None:
     bad = [*GOOD, ("u2", "i1", "-2")]
-    with pytest.raises(DataError, match=r"the ratings go down to -2, .*set validation\.scale_min to 0"):
+    with pytest.raises(DataError, match=r"the ratings go down to -2, .*probabilistic.*, or validation\.scale_min to 0"):
         check(spark, bad, **LENIENT)
     assert reasons(check(spark, bad, scale_min=0, **LENIENT)) == {"i1": ["out_of_scale"]}
 
@@ -183,9 +185,35 @@ def test_the_order_of_duplicates_changes_no_digit(spark: SparkSession, policy: s
     assert found[0][0] == ("u1", "i0", (0.1 + 0.2 + 0.3) / (3 if policy == "mean" else 1))
 
 
-def test_last_breaks_ties_by_rating_and_puts_no_time_first(spark: SparkSession) -> None:
+def test_last_breaks_ties_by_rating_and_rejects_rows_without_a_time(spark: SparkSession) -> None:
     data = [("u1", "i1", 2.0, 10), ("u1", "i1", 4.0, 10), ("u2", "i2", 5.0, None), ("u2", "i2", 1.0, 0)]
-    assert ratings(check(spark, data, WITH_TIME, duplicates="last")) == [("u1", "i1", 4.0), ("u2", "i2", 1.0)]
+    found = check(spark, data, WITH_TIME, duplicates="last", **LENIENT)
+    assert ratings(found) == [("u1", "i1", 4.0), ("u2", "i2", 1.0)]
+    assert found.reasons == {"null_timestamp": 1}
+
+
+@pytest.mark.parametrize("kind", ["long", "string", "timestamp", "date"])
+def test_ratings_of_other_days_are_left_out_and_those_without_a_time_rejected(spark: SparkSession, kind: str) -> None:
+    at = {f"i{day}": f"2023-10-0{day}" for day in range(1, 6)}
+    rows = [("u1", item, "3", day) for item, day in at.items()] + [
+        ("u2", "i3", "3", "2023-10-03"),
+        ("u2", "x", "3", None),
+    ]
+    frame = frame_of(spark, rows, f"{SCHEMA}, timestamp string")
+    stored = F.to_timestamp("timestamp").cast("long" if kind in ("long", "string") else kind).cast(kind)
+    raw = frame.withColumn("timestamp", stored).withColumn("raw", F.struct("*"))
+    days = Window(since=date(2023, 10, 2), until=date(2023, 10, 3))
+    found = validate(raw, ValidationConfig(**LENIENT), now=NOW, window=days)
+    assert {item for _, item, _ in ratings(found)} == {"i2", "i3"}
+    assert found.reasons == {"null_timestamp": 1}
+
+
+def test_missing_timestamps_are_counted_and_nanoseconds_are_understood(spark: SparkSession) -> None:
+    data = [("u1", "i1", 2.0, None), ("u2", "i2", 4.0, 1_600_000_000_000_000_123)]
+    found = check(spark, data, WITH_TIME)
+    assert ratings(found, "user_id", "timestamp") == [("u1", None), ("u2", 1_600_000_000)]
+    assert found.counts["without_timestamp"] == 1
+    assert "1 of 2 good rows have no timestamp" in found.warnings
 
 
 def test_too_few_ratings_are_counted_once_and_are_not_bad(spark: SparkSession) -> None:
@@ -231,7 +259,7 @@ def test_a_cap_without_times_draws_by_seed_alone(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("data", "config", "words"),
     [
-        ([], {}, "the input has no rows"),
+        ([], {}, "there are no rows; expected ratings"),
         (GOOD, {"duplicates": "last"}, r"validation\.duplicates.*input\.columns\.timestamp"),
         (
             [("u1", "i1", "x"), ("u2", "", "y")],

@@ -24,8 +24,8 @@ RANKS = "space.outcome.rank=[1,2,3,4,5,6,7,8,9]"
 NOISE = (0.0, 0.01, -0.01)
 
 
-def config(*overrides: str, kind: str = "grid") -> TuneConfig:
-    return load_config(TuneConfig, None, [f"tuning.search={kind}", *(f"tuning.{text}" for text in overrides)])
+def config(*overrides: str) -> TuneConfig:
+    return load_config(TuneConfig, None, [f"tuning.{text}" for text in overrides])
 
 
 def measured(value: float, noise: Sequence[float] = NOISE) -> Measured:
@@ -80,7 +80,7 @@ def test_random_draws_are_those_of_the_seed_and_inside_the_space() -> None:
         "space.outcome.rank={low: 2, high: 9, int: true}",
         "space.outcome.reg_param={low: 0.1, high: 10, log: true}",
     ]
-    settings = config(*space, "space.outcome.outcome=[weighted,probabilistic]", "trials=40", kind="random")
+    settings = config(*space, "space.outcome.outcome=[weighted,probabilistic]", "trials=40")
     found = draw_candidates(settings)
     assert found == draw_candidates(settings)
     other = settings.model_copy(update={"run": settings.run.model_copy(update={"seed": 7})})
@@ -97,7 +97,7 @@ def test_settings_that_make_no_difference_make_no_candidate() -> None:
         draw_candidates(config())
     found = draw_candidates(config("space.exposure.rank=[2,3,4]", "space.outcome.adjustment=[none,deconfounded]"))
     assert sorted(c.outcome.adjustment for c in found) == ["deconfounded"] * 3 + ["none"]
-    assert len(draw_candidates(config(RANKS, "trials=100", kind="random"))) == 9
+    assert len(draw_candidates(config(RANKS, "trials=100"))) == 9
 
 
 def test_counts_and_given_propensities_are_fitted_on_the_cluster() -> None:
@@ -133,9 +133,9 @@ def test_without_a_value_the_search_fails(tmp_path: Path) -> None:
         run(tmp_path / "undefined", Formula(lambda _: np.nan), config(RANKS))
 
 
-@pytest.mark.parametrize("kind", ["grid", "random"])
-def test_an_interrupted_search_resumes(tmp_path: Path, kind: str) -> None:
-    settings = config(RANKS, "trials=9", kind=kind)
+@pytest.mark.parametrize("trials", ["null", "9"])
+def test_an_interrupted_search_resumes(tmp_path: Path, trials: str) -> None:
+    settings = config(RANKS, f"trials={trials}")
     expected = run(tmp_path / "whole", Formula(), settings)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "cut", Formula(stop_after=7), settings)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from pyspark.ml.feature import SQLTransformer
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization, PoissonFactorizationModel
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.persistence import directory, mlio
-from dcrec_spark.models.persistence.directory import read_metadata
+from dcrec_spark.models.persistence.directory import read_metadata, write_metadata
 from dcrec_spark.storage import staging
 from dcrec_spark.storage.hadoop import HadoopFiles
 from dcrec_spark.storage.local import LocalFiles
@@ -104,7 +105,7 @@ def test_metadata_are_those_of_pyspark_and_more(first: Path) -> None:
     (line,) = (first / "metadata" / "part-00000").read_text().splitlines()
     metadata = json.loads(line)
     assert {"uid", "timestamp", "sparkVersion", "paramMap"} < metadata.keys()
-    expected = {"class": "dcrec_spark.PoissonFactorizationModel", "formatVersion": 3, "dcrecVersion": __version__}
+    expected = {"class": "dcrec_spark.PoissonFactorizationModel", "formatVersion": 4, "dcrecVersion": __version__}
     assert {name: metadata[name] for name in expected} == expected
     assert metadata["facts"]["elboHistory"] == [1.0]
     assert metadata["frames"]["users"]["rows"] == 3
@@ -203,8 +204,36 @@ def test_rows_written_where_the_driver_can_not_see_them_are_refused(
 
 
 def edit(saved: Path, **changes: Any) -> None:
+    """Change the metadata, as another version would write them: with their checksum."""
     path = saved / "metadata" / "part-00000"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    metadata = json.loads(path.read_text()) | changes
+    metadata.pop("sha256", None)
+    write_metadata(LocalFiles(), str(saved), metadata)
+    if "formatVersion" in changes:
+        path.write_text(json.dumps(metadata))
+
+
+def edit_text(saved: Path, old: str, new: str) -> None:
+    path = saved / "metadata" / "part-00000"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+
+
+def edit_factors(saved: Path, old: float, new: float) -> None:
+    """Change a number of a user's factors, as pandas would."""
+    for part in (data_of(saved) / "frames" / "users").glob("*.parquet"):
+        frame = pd.read_parquet(part)
+        frame["shape"] = [[new if value == old else value for value in row] for row in frame["shape"]]
+        frame.to_parquet(part)
+        (part.parent / f".{part.name}.crc").unlink(missing_ok=True)
+
+
+def twice(saved: Path) -> None:
+    """Replace an id by another."""
+    for part in (data_of(saved) / "frames" / "users").glob("*.parquet"):
+        frame = pd.read_parquet(part)
+        frame.assign(id=frame["id"].replace(2, 1).astype("int32")).to_parquet(part)
+        (part.parent / f".{part.name}.crc").unlink(missing_ok=True)
 
 
 def data_of(saved: Path) -> Path:
@@ -243,8 +272,14 @@ def damage_parts(saved: Path, damage: Callable[[Path], Any]) -> None:
             "frames/users can not be read to its end: this is half a model",
         ),
         (lambda saved: edit(saved, parts=["exposureModel"]), "no saved model at .*/parts/exposureModel"),
+        (lambda saved: edit_factors(saved, 2.0, float("nan")), "frames/users holds other values than were saved"),
+        (twice, "frames/users holds other values than were saved"),
+        (lambda saved: edit_text(saved, "[1.0]", '["1.0"]'), "is damaged or was edited: .* the checksum in it"),
     ],
-    ids=["nothing", "no-metadata", "no-json", "not-ours", "bad-name", "no-data", "lost-part", "cut-part", "lost-inner"],
+    ids=[
+        *("nothing", "no-metadata", "no-json", "not-ours", "bad-name", "no-data", "lost-part", "cut-part"),
+        *("lost-inner", "nan", "id-twice", "text"),
+    ],
 )
 def test_half_a_model_is_told_as_such(
     spark: SparkSession, saved: Path, damage: Callable[[Path], Any], found: str
@@ -259,13 +294,28 @@ def test_a_model_of_another_class_is_refused(spark: SparkSession, saved: Path) -
         DeconfoundedMFModel.load(str(saved))
 
 
+@pytest.mark.usefixtures("released")
+def test_no_class_of_strangers_is_imported_while_a_model_is_loaded(spark: SparkSession, tmp_path: Path) -> None:
+    """Not for a part, and not for a stage of a pipeline that is a part."""
+    path = tmp_path / "estimator"
+    DeconfoundedMF(exposureModel=PoissonFactorization()).save(str(path))
+    part = next(path.glob("data-*/params/exposureModel"))
+    stage = part / "data-x" / "stages" / "0_x"
+    shutil.copytree(part / "metadata", stage / "metadata")
+    for inner in (part, stage):
+        edit(inner, **{"class": "os.path"})
+        with pytest.raises(DataError, match=r"names the class os\.path; expected one of dcrec_spark or pyspark\.ml"):
+            DeconfoundedMF.load(str(path))
+        edit(inner, **{"class": "dcrec_spark.PoissonFactorization"})
+
+
 def test_another_format_is_refused_and_may_be_overwritten(spark: SparkSession, saved: Path) -> None:
     """By whoever goes back to an older version."""
     edit(saved, formatVersion=1)
-    with pytest.raises(ConfigError, match=r"saved in format 1; .*which reads format 3: fit the model again"):
+    with pytest.raises(ConfigError, match=r"saved in format 1; .*which reads format 4: fit the model again"):
         load(saved)
-    edit(saved, formatVersion=4, dcrecVersion="7.0.1")
-    with pytest.raises(ConfigError, match=rf"format 4 by dcrec-spark 7\.0\.1; this is {__version__}.*up to 3: upgrade"):
+    edit(saved, formatVersion=5, dcrecVersion="7.0.1")
+    with pytest.raises(ConfigError, match=rf"format 5 by dcrec-spark 7\.0\.1; this is {__version__}.*up to 4: upgrade"):
         load(saved)
     PoissonFactorization().write().overwrite().save(str(saved))
     assert PoissonFactorization.load(str(saved)).uid

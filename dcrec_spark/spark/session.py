@@ -222,7 +222,7 @@ def _quieten() -> None:
 
 def name_run(spark: SparkSession, **names: str) -> None:
     """Name a run in the lines that the JVM logs from now on."""
-    if hasattr(spark, "_jsparkSession"):
+    if is_classic(spark):
         jvm: Any = spark._jvm
         for name, value in names.items():
             jvm.System.setProperty(f"dcrec.{name}", value)

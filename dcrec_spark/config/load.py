@@ -124,11 +124,18 @@ for _tag, _pattern, _first in (
 
 
 def read_yaml(text: str) -> Any:
-    """Read YAML 1.2."""
-    return yaml.load(text, Loader=_Yaml)
+    """Read YAML 1.2. Raises YAMLError, or ValueError: says what Python does not take."""
+    if any("\ud800" <= character <= "\udfff" for character in text):  # as Python reads bytes of a command line
+        raise ValueError("it is not UTF-8 text")
+    try:
+        return yaml.load(text, Loader=_Yaml)
+    except RecursionError:
+        raise ValueError("its lists or sections are nested too deep") from None
 
 
 def _yaml_problem(error: Exception) -> str:
+    if not isinstance(error, yaml.YAMLError):
+        return "a number has more digits than any setting takes" if "digits" in str(error) else str(error)
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return "it holds characters that YAML does not allow"
     mark = error.problem_mark
@@ -163,8 +170,11 @@ def _from_override(text: str, kind: type[JobConfig]) -> dict[str, Any]:
         raise ConfigError(f"--set {shown}: expected section.name=value, for example exposure.rank=20")
     try:
         value = read_yaml(written)
-    except (yaml.YAMLError, ValueError):
+        read_yaml(name)
+    except yaml.YAMLError:
         raise ConfigError(f"--set {name}: the value cannot be read as YAML; put it in quotes") from None
+    except ValueError as error:
+        raise ConfigError(f"--set {name!r}: {_yaml_problem(error)}") from None
     for part in reversed(name.strip().split(".")):
         value = {part: value}
     foreign = _own(value, kind)[1]

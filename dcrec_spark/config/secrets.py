@@ -18,16 +18,17 @@ _SHORT_WORD = r"(?<![a-z])(?:pw|sas|sig)(?![a-z])"
 _SECRET_WORD = rf"(?:pass|pwd|secret|token|credential|signature|auth\b|authorization|{_SHORT_WORD}|{_KEY})"
 _SECRET_NAME = re.compile(_SECRET_WORD, re.IGNORECASE)
 
+# Every pattern takes time in proportion to the text: no part of it is scanned to its end from many places.
 # What comes before a secret.
 # scheme://user: but for what is a port, as in host:1433;user=me@corp, in host:5432/db?user=me@corp, and before any path
 # of HDFS, which knows no passwords.
 _HDFS_PORT = r"(?<=hdfs)://[^/\s:]*:\d{1,5}/"
-_PORT_AND_OPTIONS = r"\d{1,5}(?:[/,][^\s@?;]*)?[?;][\w.-]+="
+_PORT_AND_OPTIONS = r"\d{1,5}(?:[/,][^\s@?;]{0,400})?[?;][\w.-]{1,100}="
 _ADDRESS = rf"(?!{_HDFS_PORT})://[^/\s:]*:(?!{_PORT_AND_OPTIONS})"
-_ORACLE = r":thin:[^/@\s]+/"
+_ORACLE = r":thin:[^/@\s]{1,200}/"
 # password=, in a URL's query, a Java option or a map; "password": in JSON, YAML or a header, where the name has to end
 # so, and no "setting input.options.password: found ..." of this package's own.
-_EQUALS = rf"""(?<![\w.-])[\w.-]*{_SECRET_WORD}[\w.-]*['"]?[ \t]*(?:=>?|->)[ \t]*"""
+_EQUALS = rf"""(?<![\w.-])[\w.-]*{_SECRET_WORD}(?:(?!{_SECRET_WORD})[\w.-])*['"]?[ \t]*(?:=>?|->)[ \t]*"""
 _LAST_WORD = (
     rf"(?:passw(?:or)?ds?|passphrase|pwd|secret|token|credentials?|authorization|signature|{_SHORT_WORD}|{_KEY})"
 )
@@ -36,22 +37,19 @@ _NAMED = rf"(?:{_EQUALS}|{_COLON})(?:(?:Bearer|Basic)[ \t]+)?"
 
 # What a secret is, in a text of which nothing else is known: {in;braces}, as SQL Server has it, "in quotes", or up to
 # a space, or up to what begins the next of several options. In an address, up to the last @ of the line.
-_NEXT = r"[&;,]+[\w.-]+="
+_NEXT = r"[&;,][\w.-]+="
 _CLOSED = r"(?![^\s&;,)\]}])"
 _VALUE = (
-    r"\{(?:[^}]|\}\})*\}"
+    r"\{(?:[^}]|\}\}){0,200}\}"
     rf"""|"(?:\\.|[^"\\\n])*"{_CLOSED}|'(?:\\.|[^'\\\n])*'{_CLOSED}"""
     rf"|(?:(?!{_NEXT})\S)+"
 )
 # host:8020/path in an ordinary sentence: a port, and no @ before the next space.
-_PORT = r"\d{1,5}(?!\w)[^\s@]*(?:\s|$)"
+_PORT = r"\d{1,5}(?!\w)[^\s@]{0,400}(?:\s|$)"
 # https://token@host, also as https://token:@host.
 _TOKEN = re.compile(r"(?P<before>https?://)(?P<secret>[^/\s?#@:]+)(?P<after>(?::(?:x-oauth-basic)?)?@)", re.IGNORECASE)
-_IN_TEXT = (
-    re.compile(f"(?P<before>{_NAMED})(?P<secret>{_VALUE})(?P<after>)", re.IGNORECASE),
-    _TOKEN,
-    re.compile(f"(?P<before>{_ADDRESS}(?!{_PORT})|{_ORACLE})(?P<secret>[^\n]+)(?P<after>@)", re.IGNORECASE),
-)
+_IN_TEXT = re.compile(f"(?P<before>{_NAMED})(?P<secret>{_VALUE})(?P<after>)", re.IGNORECASE), _TOKEN
+_IN_ADDRESS = re.compile(f"(?P<before>{_ADDRESS}(?!{_PORT})|{_ORACLE})(?P<secret>.+)@", re.IGNORECASE)
 # In a setting, whose text is known from its beginning to its end, a secret may end at any of these.
 _BEFORE_AN_AT = (re.compile(f"{_ADDRESS}|{_ORACLE}", re.IGNORECASE), re.compile("@"), None)
 _AFTER_A_NAME = (re.compile(_NAMED, re.IGNORECASE), re.compile(r"[&;,\s'\"]|$"), re.compile(r"[&;,\s]+[\w.-]+="))
@@ -89,7 +87,12 @@ def mask_secrets(text: str) -> str:
     text = mask_values(text)
     for pattern in _IN_TEXT:
         text = pattern.sub(rf"\g<before>{MASK}\g<after>", text)
-    return text
+    return "\n".join(map(_mask_addresses, text.split("\n"))) if "@" in text else text
+
+
+def _mask_addresses(line: str) -> str:
+    before, at, after = line.rpartition("@")
+    return _IN_ADDRESS.sub(rf"\g<before>{MASK}@", before + at) + after
 
 
 def remember_secrets(values: Iterable[str]) -> None:

@@ -18,43 +18,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
-    ByteType,
     DataType,
     DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
     LongType,
     NumericType,
-    ShortType,
     StringType,
     TimestampNTZType,
     TimestampType,
 )
 
 from dcrec_spark.config.sections import ColumnNames
+from dcrec_spark.data.ids import IDS, WHOLE_NUMBERS, IdType, can_be_id, read_id
 from dcrec_spark.errors import DataError
 from dcrec_spark.spark.compat import is_utf8, try_cast
 
-IdType = Literal["auto", "string", "long"]
-WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
-FRACTIONS = (FloatType, DoubleType)
 NUMBERS = ("rating", "count", "propensity")
 MALFORMED = "malformed_row"
 OPEN_QUOTE = "open_quote"
-IDS = "strings or whole numbers"
 # Characters of a cell that can hold a number: longer ones meet no pattern and no parser.
 _LONGEST_NUMBER = 400
 # A cast alone would take Java's notations, 5f and 0x1p3, for numbers. Possessive, so that no text is tried twice.
 _NUMBER_TEXT = r"(?i)^\s*+[+-]?(?:(?:\d++\.?\d*+|\.\d++)(?:e[+-]?\d++)?|inf|infinity|nan)\s*+$"
-# Up to here whole numbers of a floating-point type are told from their neighbours.
-_LARGEST_WHOLE = {FloatType: 2**24, DoubleType: 2**53}
 
 
 @dataclass(frozen=True)
@@ -179,27 +167,6 @@ def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
             problems.append(Rule(f"unparsable_{side}", cell.isNotNull() & ~blank & identity.isNull()))
     values = [F.col(name) for name in (*NUMBERS, "timestamp") if name in types]
     return picked.select(*ids, *values, F.col("raw"), names_of_broken(problems).alias("read_problems"))
-
-
-def read_id(cell: Column, stored: DataType, id_type: IdType = "auto") -> Column:
-    """Read an id as text or as long: null where it is none, or where another id would be read as the same."""
-    if isinstance(stored, FRACTIONS):
-        is_whole = (F.abs(cell) <= _LARGEST_WHOLE[type(stored)]) & (cell % 1 == 0)
-        whole = F.when(is_whole, cell.cast("long"))
-        return whole.cast("string") if id_type == "string" else whole
-    if id_type == "string" or (id_type == "auto" and isinstance(stored, StringType)):
-        # The cast drops collations, under which different ids could be equal.
-        return cell.cast("string")
-    number = try_cast(cell, "long")
-    if not isinstance(stored, StringType):
-        return number
-    return F.when(number.cast("string") == F.trim(cell), number)  # not 007, which 7 would become
-
-
-def can_be_id(stored: DataType) -> bool:
-    """Tell whether a column of this type can hold ids."""
-    is_whole = isinstance(stored, DecimalType) and stored.scale == 0
-    return is_whole or isinstance(stored, (StringType, *WHOLE_NUMBERS, *FRACTIONS))
 
 
 def check_types(types: dict[str, DataType]) -> None:

@@ -10,19 +10,58 @@ retries.
 """
 
 from contextlib import ExitStack
+from typing import Literal
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
+from pyspark.sql.types import (
+    ByteType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+)
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import DataError
+from dcrec_spark.spark.compat import try_cast
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 
 # monotonically_increasing_id is the partition's number above this many bits, and the row's number in it
 # below.
 _ROW_BITS = 33
+IdType = Literal["auto", "string", "long"]
+IDS = "strings or whole numbers"
+WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
+FRACTIONS = (FloatType, DoubleType)
+# Up to here whole numbers of a floating-point type are told from their neighbours.
+_LARGEST_WHOLE = {FloatType: 2**24, DoubleType: 2**53}
+
+
+def read_id(cell: Column, stored: DataType, id_type: IdType = "auto") -> Column:
+    """Read an id as text or as long: null where it is none, or where another id would be read as the same."""
+    if isinstance(stored, FRACTIONS):
+        is_whole = (F.abs(cell) <= _LARGEST_WHOLE[type(stored)]) & (cell % 1 == 0)
+        whole = F.when(is_whole, cell.cast("long"))
+        return whole.cast("string") if id_type == "string" else whole
+    if id_type == "string" or (id_type == "auto" and isinstance(stored, StringType)):
+        # The cast drops collations, under which different ids could be equal.
+        return cell.cast("string")
+    number = try_cast(cell, "long")
+    if not isinstance(stored, StringType):
+        return number
+    return F.when(number.cast("string") == F.trim(cell), number)  # not 007, which 7 would become
+
+
+def can_be_id(stored: DataType) -> bool:
+    """Tell whether a column of this type can hold ids."""
+    is_whole = isinstance(stored, DecimalType) and stored.scale == 0
+    return is_whole or isinstance(stored, (StringType, *WHOLE_NUMBERS, *FRACTIONS))
 
 
 def index_ids(df: DataFrame, column: str) -> DataFrame:
@@ -37,8 +76,8 @@ def index_ids(df: DataFrame, column: str) -> DataFrame:
     if column not in df.columns:
         raise DataError(f"no column {column!r}: found {', '.join(df.columns)}; expected one with ids")
     stored = df.schema[column].dataType
-    if not isinstance(stored, StringType | ByteType | ShortType | IntegerType | LongType):
-        raise DataError(f"column {column!r} is {stored.simpleString()}; ids are strings or whole numbers")
+    if not isinstance(stored, (StringType, *WHOLE_NUMBERS)):
+        raise DataError(f"column {column!r} is {stored.simpleString()}; ids are {IDS}")
     ids = df.select(quoted(column).alias("id")).distinct().orderBy("id")
     # By position in a sorted partition, so the numbers hold only for this one sort: another draws other samples and
     # cuts its partitions elsewhere. Persisted, its plan is fixed, whatever is lost or released later.

@@ -8,7 +8,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, NumericType, StringType
 
 from dcrec_spark.config.sections import InputConfig
-from dcrec_spark.data.columns import IDS, can_be_id, column_of, is_blank, number_in, read_id
+from dcrec_spark.data.columns import column_of, is_blank, number_in
+from dcrec_spark.data.ids import IDS, can_be_id, read_id
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.data.read import PARTITIONS_AS_TEXT, QUOTING, TYPED, csv_options, open_files, read_table, suffix
 from dcrec_spark.data.spark_errors import opening

@@ -11,8 +11,9 @@ from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.measures import ERRORS, HITS, Columns, Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.kernels.metrics import GAINS
-from dcrec_spark.models.params import HasIds, declare, initialise, keyword_only
+from dcrec_spark.models.params import HasIds, initialise, keyword_only, optional, param
 from dcrec_spark.settings.domains import Choice, Column, Number
+from dcrec_spark.settings.tables import Setting
 
 # metricName -> what is measured at the cut k.
 _AT_K = {"ndcg_at_k": MeasureKind.NDCG, **{kind.value: kind for kind in HITS}}
@@ -37,19 +38,32 @@ class RatingEvaluator(
     0.25
     """
 
-    ratingCol = declare("ratingCol", "column of held-out ratings", Column())
-    weightCol = declare(
-        "weightCol", "column of how much a rating counts in mse and mae; null: all alike", Column(optional=True)
+    ratingCol, getRatingCol, setRatingCol = param(
+        str, Setting("rating_col", Column(), "rating", "column of held-out ratings")
     )
-    metricName = declare(
-        "metricName",
-        "ndcg: of each user's test items, the whole list; ndcg_at_k, recall, precision, map: of the first k; mse, mae: "
-        "over ratings; item_mse, item_mae: of each item, averaged over items",
-        Choice(dict.fromkeys(("ndcg", *_AT_K, *(kind.value for kind in ERRORS)), "")),
+    weightCol, getWeightCol, setWeightCol = optional(
+        str,
+        Setting("weight_col", Column(optional=True), None, "column of how much a rating counts in mse and mae"),
     )
-    k = declare("k", "length of the list, for ndcg_at_k, recall, precision and map", Number(int, 1))
-    relevance = declare("relevance", "a test rating from here on makes an item relevant", Number(float, 0))
-    gain = declare("gain", "what a test rating is worth in ndcg", Choice(dict.fromkeys(GAINS, "")))
+    metricName, getMetricName, setMetricName = param(
+        str,
+        Setting(
+            "metric_name",
+            Choice(dict.fromkeys(("ndcg", *_AT_K, *(kind.value for kind in ERRORS)), "")),
+            "ndcg",
+            "ndcg: of each user's test items, the whole list; ndcg_at_k, recall, precision, map: of the first k; mse, "
+            "mae: over ratings; item_mse, item_mae: of each item, averaged over items",
+        ),
+    )
+    k, getK, setK = param(
+        int, Setting("k", Number(int, 1), 5, "length of the list, for ndcg_at_k, recall, precision and map")
+    )
+    relevance, getRelevance, setRelevance = param(
+        float, Setting("relevance", Number(float, 0), 3.0, "a test rating from here on makes an item relevant")
+    )
+    gain, getGain, setGain = param(
+        str, Setting("gain", Choice(dict.fromkeys(GAINS, "")), GAINS[0], "what a test rating is worth in ndcg")
+    )
 
     @keyword_only
     def __init__(

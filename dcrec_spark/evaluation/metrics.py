@@ -339,7 +339,10 @@ def _coverage(shown: int, catalogue_size: int) -> Score:
 def _require_ratings(sums: Sums, columns: Columns) -> None:
     rows = int(sums.counts.get("rows", 0))
     if not rows:
-        raise DataError("there is nothing to evaluate: the input has no rows")
+        raise DataError(
+            "there is nothing to evaluate: no test ratings are left. Is the test set empty, or are its users or "
+            "items unknown to a model whose coldStartStrategy drops them?"
+        )
     faults = {
         "null_ids": f"{columns.user} or {columns.item} is null",
         "unusable_ratings": f"{columns.rating} is null, infinite, or over 1000 where gain is a power of 2",

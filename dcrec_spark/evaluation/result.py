@@ -45,7 +45,7 @@ class Score(NamedTuple):
         return Estimate(float(self.resampled[0]), low, high, self.n)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Metrics:
     """Measures of one or several models, with what their intervals are made of.
 
@@ -75,6 +75,16 @@ class Metrics:
     settings: MetricSettings
     scores: Mapping[str, Mapping[Measure, Score]]
     counts: Mapping[str, int]
+
+    def __repr__(self) -> str:
+        """Show each model's measures with their intervals, a line each, as a notebook does."""
+        lines = []
+        for model, scores in self.scores.items():
+            for measure, score in scores.items():
+                value, low, high, n = score.estimate(self.settings.confidence)
+                interval = "" if low is None or high is None else f" ({low:.4g} to {high:.4g})"
+                lines.append(f"{model}: {measure} {value:.4g}{interval}, n {n}")
+        return "\n".join(lines)
 
     def estimates(self, model: str | None = None) -> dict[str, Estimate]:
         """Value, interval and n by measure, of the one model or the one that is named.

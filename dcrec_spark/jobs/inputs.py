@@ -102,10 +102,6 @@ def validate_input(context: Context[ReadingT], raw: DataFrame, to_fit: bool = Fa
         )
         context.resources.callback(valid.unpersist)
         context.run.note_validation(valid)
-    if window.until is not None and config.input.until is None:
-        context.run.warnings.append(
-            f"ratings after {window.until}, the day of the run, are left out; input.until sets another day"
-        )
     return valid
 
 

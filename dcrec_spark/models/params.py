@@ -11,6 +11,7 @@ setters refuse what only a fit can change.
 import difflib
 import inspect
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Generic, Self, TypeVar, cast, overload
 
@@ -125,7 +126,8 @@ class Setter(Accessor, Generic[T]):
 
 def param(kind: type[T], setting: Setting) -> tuple[Param[T], Getter[T], Setter[T]]:
     """Declare a Param in a class body. pyspark.ml replaces its parent for each instance."""
-    declared = declare(setting.param, setting.explain(as_param=True), setting.domain)
+    conversion: Any = _Conversion(setting.param, setting.domain)
+    declared = Param(Params._dummy(), setting.param, setting.explain(as_param=True), conversion)
     return declared, Getter(setting), Setter(setting)
 
 
@@ -140,19 +142,22 @@ def inherited(setting: Setting) -> tuple[Any, Any, Any]:
     return param(object, setting)
 
 
-def declare(name: str, doc: str, domain: Domain) -> Any:
-    """Declare a Param without getter and setter."""
+@dataclass(frozen=True)
+class _Conversion:
+    """Check of a Param's values. A class, so that estimators can be pickled."""
 
-    def convert(value: Any) -> Any:
+    name: str
+    domain: Domain
+
+    def __call__(self, value: Any) -> Any:
+        domain = self.domain
         try:
             checked = domain.check(value)
             if isinstance(domain, Instance) and checked is not None and not isinstance(checked, _CLASSES[domain.of]):
                 raise ValueError(f"found {value!r}, expected {domain.expected}")
         except ValueError as error:
-            raise TypeError(f"{name}: {error}") from None
+            raise TypeError(f"{self.name}: {error}") from None
         return checked
-
-    return Param(Params._dummy(), name, doc, convert)
 
 
 def keyword_only(method: F) -> F:

@@ -73,6 +73,7 @@ with DAG(
         task_id="retrain",
         command=[
             *shlex.split(os.environ.get("DCREC_COMMAND", "dcrec retrain --config /srv/recommender/nightly.yaml")),
+            # A run for a past day learns from no later rating, if input.columns.timestamp is set.
             "--set",
             "run.run_date={{ (dag_run.logical_date or dag_run.run_after) | ds }}",
         ],

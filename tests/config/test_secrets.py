@@ -2,6 +2,7 @@
 
 import json
 import string
+import time
 import traceback
 from pathlib import Path
 from urllib.parse import quote
@@ -27,6 +28,20 @@ from dcrec_spark.errors import ConfigError
 def test_names_that_speak_of_secrets() -> None:
     secret = ["input.options.password", "fs.s3a.secret.key", "apiKey", "sas", "db_token", "REDISCLI_AUTH"]
     assert list(filter(is_secret_name, [*secret, "input.path", "exposure.rank", "sasquatch", "key.prefix"])) == secret
+
+
+@pytest.mark.parametrize("part", ["password", "pwd={ ", "://a:1/", ":thin:", "api-key", "token.", "&", 'pwd="a', "://"])
+@pytest.mark.parametrize("end", ["", "@", "=x"])
+def test_masking_takes_time_in_proportion_to_the_text(part: str, end: str) -> None:
+    """Scanned from each of its parts to the end, a text 16 times as long would take 256 times as long."""
+
+    def seconds(length: int) -> float:
+        text, start = part * (length // len(part)) + end, time.process_time()
+        mask_secrets(text)
+        return time.process_time() - start
+
+    shorter = min(seconds(10_000) for _ in range(3))
+    assert min(seconds(160_000) for _ in range(2)) < 64 * max(shorter, 1e-3)
 
 
 # What stands between two halves of a password, neither of which may be left.

@@ -129,6 +129,33 @@ def test_parquet_keeps_types_and_strange_column_names(spark: SparkSession, tmp_p
     assert rows(raw.select(F.to_json("raw").alias("raw")), "raw") == [('{"the.user":"u`1","it`em":7,"Rating":3.5}',)]
 
 
+def test_files_of_other_formats_and_of_different_columns_are_read_as_one(spark: SparkSession, tmp_path: Path) -> None:
+    """Whichever file comes first: names may differ in case, and columns that a file lacks are null in its rows."""
+    frame = pd.DataFrame({"user": [1, 2], "item": ["a", "b"], "rating": [3.0, 4.0]})
+    at = pd.Series(pd.to_datetime(["2020-01-01", "2020-01-02"]).astype("datetime64[ns]"))
+    columns = ColumnNames(timestamp="at")
+    for name, part in {"a": frame, "b": frame.assign(at=at).rename(columns={"user": "User"})}.items():
+        for folder, other in (("one", name), ("other", {"a": "z", "b": "b"}[name])):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            part.to_parquet(tmp_path / folder / f"{other}.parquet")
+    for folder in ("one", "other"):
+        raw = read(spark, path=str(tmp_path / folder), columns=columns)
+        found = validate(raw, ValidationConfig(duplicates="mean"), now=2e9)
+        assert rows(found.ratings, "user_id", "item_id", "timestamp") == [(1, "a", 1577836800), (2, "b", 1577923200)]
+        assert found.counts["without_timestamp"] == 2
+
+    (tmp_path / "lines.json").write_text('{"user":1,"item":"a","rating":3}\n{"user":2,"item":"b"\n')
+    lines = read(spark, format="json", path=str(tmp_path / "lines.json"))
+    assert rows(lines, "user_id", "item_id", "read_problems") == [(1, "a", []), (None, None, ["malformed_row"])]
+    spark.createDataFrame(frame).write.orc(str(tmp_path / "orc"))
+    orc = read(spark, format="orc", path=str(tmp_path / "orc"))
+    assert rows(orc, "user_id", "item_id", "rating") == [(1, "a", 3.0), (2, "b", 4.0)]
+    with pytest.raises(DataError, match=r"spark\.jars\.packages=org\.apache\.spark:spark-avro_2\.13"):
+        read(spark, format="avro", path=str(tmp_path / "orc"))
+    with pytest.raises(ConfigError, match=r"found 'json\.`/x`', a path; set input\.format=json, and input\.path"):
+        read(spark, format="table", table="json.`/x`")
+
+
 def test_table_with_count_and_timestamp(spark: SparkSession) -> None:
     frame = spark.sql("SELECT 'a' AS user, 1L AS item, 3 AS rating, 2 AS n, TIMESTAMP '1970-01-02 00:00:00Z' AS at")
     frame.createOrReplaceTempView("some_ratings")

@@ -52,6 +52,7 @@ def test_it_comes_back_from_disk_as_it_was(spark: SparkSession, tmp_path: Path) 
     evaluator.write().overwrite().save(str(tmp_path / "evaluator"))
     loaded = RatingEvaluator.load(str(tmp_path / "evaluator"))
     assert loaded.uid == evaluator.uid
+    assert (loaded.getMetricName(), loaded.getK(), loaded.setK(3).getK(), loaded.setK(7).getK()) == ("recall", 7, 3, 7)
     values = [{p.name: e.getOrDefault(p) for p in e.params} for e in (evaluator, loaded)]
     assert values[0] == values[1]
     assert type(loaded.getOrDefault("k")) is int

@@ -190,7 +190,7 @@ REFUSED: dict[str, tuple[type[AnyJob], dict[str, str], int, str]] = {
         3, "were accepted, and 290 in the run before, 50.0% fewer (setting audit.max_volume_fall=0.3)",
     ),
     "a catalogue of strangers": (
-        Recommend, {"recommend.catalogue": "{folder}/strangers.parquet"}, 3, "the model knows none of its 1 items"
+        Recommend, {"recommend.catalogue": "{folder}/strangers.parquet"}, 3, "found none of its 1 items in the ratings"
     ),
     "overlap of unseen ratings": (
         Recommend, {"recommend.exclude_seen": "false", "recommend.extra": "[overlap]"}, 2,

@@ -1,6 +1,7 @@
 """Params as a user of pyspark.ml expects them, once for each estimator. No session is needed."""
 
 import inspect
+import pickle
 import re
 from typing import Any
 
@@ -37,6 +38,13 @@ WRONG: dict[str, tuple[Any, ...]] = {
 @pytest.fixture(params=[PoissonFactorization, DeconfoundedMF])
 def estimator(request: pytest.FixtureRequest) -> Any:
     return request.param()
+
+
+def test_an_estimator_can_be_pickled(estimator: Any) -> None:
+    again = pickle.loads(pickle.dumps(estimator.setParams(maxIter=7)))
+    assert (again.uid, again.getMaxIter(), values_of(again)) == (estimator.uid, 7, values_of(estimator))
+    with pytest.raises(TypeError, match="maxIter: found -1"):
+        again.setMaxIter(-1)
 
 
 def defaults_of(estimator: Any) -> dict[str, Any]:

@@ -168,8 +168,7 @@ def _require_usable(
 ) -> None:
     if counts["rows_in"] == 0:
         raise DataError(
-            f"the input has no rows{window.describe()}; expected ratings. Check what input.path or input.table points "
-            "at"
+            f"there are no rows{window.describe()}; expected ratings. Check what the path or the table points at"
         )
     if OPEN_QUOTE in reasons:
         raise DataError(

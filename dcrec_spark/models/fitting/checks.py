@@ -9,14 +9,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, IntegralType, NumericType, StringType
+from pyspark.sql.types import BooleanType, NumericType, StringType
 
+from dcrec_spark.data.ids import IDS, can_be_id
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError, DataError, cut
 
 
 def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str], flags: Sequence[str] = ()) -> None:
     """Refuse a frame that lacks a column or has one of the wrong type."""
+    require_frame(df)
     types = {field.name: field.dataType for field in df.schema.fields}
     if len(set(ids)) < len(ids):
         raise DataError(f"userCol and itemCol both name column {ids[0]!r}: users and items need a column each")
@@ -26,14 +28,23 @@ def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str], f
             f"column {missing[0]!r} is missing: the input has {', '.join(types) or 'no columns'}; "
             "map the names with userCol, itemCol, ratingCol or countCol"
         )
-    for names, kinds, expected in (
-        (ids, (IntegralType, StringType), ": ids must be integers or strings; cast it"),
-        (numbers, NumericType, ", expected numbers; cast it (try_cast)"),
-        (flags, BooleanType, ", expected true or false"),
+    for names, is_one, expected in (
+        (ids, can_be_id, f": ids are {IDS}; cast it"),
+        (numbers, lambda stored: isinstance(stored, NumericType), ", expected numbers; cast it (try_cast)"),
+        (flags, lambda stored: isinstance(stored, BooleanType), ", expected true or false"),
     ):
         for name in names:
-            if not isinstance(types[name], kinds):
+            if not is_one(types[name]):
                 raise DataError(f"column {name!r} is of type {types[name].simpleString()}{expected}")
+
+
+def require_frame(df: object) -> None:
+    """Refuse what is no frame of Spark. Raises TypeError: says how to make one."""
+    if not hasattr(df, "schema"):
+        raise TypeError(
+            f"found a {type(df).__module__.partition('.')[0]} {type(df).__name__}, expected a DataFrame of Spark; "
+            "spark.createDataFrame(...) makes one of a pandas DataFrame or an Arrow table"
+        )
 
 
 def require_new_columns(df: DataFrame, outputs: Mapping[str, str]) -> None:
@@ -119,7 +130,7 @@ def require_usable(pairs: DataFrame, values: list[str], columns: Mapping[str, st
 
     Raises DataError: there are no rows, or it names the column and how many rows can't be used.
     """
-    bad = {f"{columns[c]} is null": F.col(c).isNull() for c in ("user_id", "item_id", *values)}
+    bad = {_missing(c, columns): F.col(c).isNull() for c in ("user_id", "item_id", *values)}
     bad |= {f"{columns[c]} is NaN or infinite": F.isnan(c) | (F.abs(c) == float("inf")) for c in values}
     bad |= {f"{columns[c]} is negative": F.col(c) < 0 for c in values if not (signed and c == "rating")}
     fitted = ~F.col("held_out") if "held_out" in pairs.columns else F.lit(True)
@@ -135,7 +146,7 @@ def require_usable_here(
     pairs: pa.Table, values: list[str], columns: Mapping[str, str], signed: bool = False
 ) -> Checked:
     """Refuse pairs in this process that can't be used, as :func:`require_usable` does, with the same errors."""
-    bad = {f"{columns[c]} is null": pairs[c].null_count for c in ("user_id", "item_id", *values)}
+    bad = {_missing(c, columns): pairs[c].null_count for c in ("user_id", "item_id", *values)}
     bad |= {f"{columns[c]} is NaN or infinite": _count(pairs[c], lambda part: ~np.isfinite(part)) for c in values}
     unsigned = [c for c in values if not (signed and c == "rating")]
     bad |= {f"{columns[c]} is negative": _count(pairs[c], lambda part: part < 0) for c in unsigned}
@@ -144,6 +155,10 @@ def require_usable_here(
         fitted = fitted.filter(pc.invert(pairs["held_out"]))
     means = {c: pc.mean(fitted[c]).as_py() for c in values}
     return _usable(pairs.num_rows, fitted.num_rows, bad, means, "held_out" in pairs.column_names)
+
+
+def _missing(name: str, columns: Mapping[str, str]) -> str:
+    return f"{columns[name]} is null" + (", or no whole number" if name in ("user_id", "item_id") else "")
 
 
 def _count(column: pa.ChunkedArray, condition: Callable[[NDArray[np.float64]], NDArray[np.bool_]]) -> int:

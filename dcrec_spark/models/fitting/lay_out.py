@@ -1,5 +1,6 @@
 """From ratings with ids to the layout of a fit: in this process if they are few, else on the cluster."""
 
+import logging
 from collections.abc import Mapping
 from functools import reduce
 
@@ -7,6 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
+from dcrec_spark.data.ids import read_id
+from dcrec_spark.data.quoting import quoted
 from dcrec_spark.models.fitting.checks import require_usable
 from dcrec_spark.models.fitting.cluster_layout import lay_out_on_cluster
 from dcrec_spark.models.fitting.fit_resources import FitResources
@@ -21,6 +24,9 @@ from dcrec_spark.spark.session import jvm_limits, machine_memory
 
 # Of an id that is a string, as a UUID is.
 STRING_BYTES = 40
+# Ratings whose fit is far shorter than starting the tasks of its sweeps.
+_FEW = 100_000
+_log = logging.getLogger(__name__)
 
 
 def lay_out(
@@ -56,9 +62,9 @@ def lay_out(
     if not is_local(df.sparkSession):
         require_workers(df.sparkSession)
     resources.enter(few_partitions(df.sparkSession))
+    sides = {"user": user_col, "item": item_col}
     pairs = df.select(
-        F.col(f"`{user_col}`").alias("user_id"),
-        F.col(f"`{item_col}`").alias("item_id"),
+        *(read_id(quoted(name), df.schema[name].dataType).alias(f"{side}_id") for side, name in sides.items()),
         *[F.expr(expression).cast("double").alias(name) for name, expression in values.items()],
         *([F.coalesce(f"`{held_out_col}`", F.lit(False)).alias("held_out")] if held_out_col else []),
     )
@@ -74,6 +80,8 @@ def lay_out(
                 return lay_out_in_process(collected, columns, settings, distinct, new_only)
         require_workers(df.sparkSession)
         checked = require_usable(pairs, list(values), columns, settings.signed)
+        if settings.exchange != "auto" and checked.rows <= _FEW and not given:
+            _log.warning("exchange=%s: so few ratings take seconds with auto, and minutes in tasks", settings.exchange)
         return lay_out_on_cluster(pairs, list(values), checked, settings, resources, given, distinct)
 
 

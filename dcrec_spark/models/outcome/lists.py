@@ -22,6 +22,7 @@ from dcrec_spark.models.fitting.checks import (
     require_number,
     require_same_ids,
 )
+from dcrec_spark.models.fitting.degeneracies import NOTHING
 from dcrec_spark.models.fitting.factors import list_array, matrix_of
 from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.rank import Ranking, rank
@@ -415,7 +416,9 @@ def similar(
     require_number("n", n)
     if similarity not in get_args(Similarity):
         raise ValueError(f"similarity: found {similarity!r}, expected {' or '.join(get_args(Similarity))}")
-    vector = _unit(F.col("features")) if similarity == "cosine" else F.col("features")
+    vector = F.col("features")
+    if similarity == "cosine":
+        vector, rows = _unit(vector), _with_direction(rows)
     nothing = F.expr("cast(array() as array<double>)").alias("confounder")
     vectors = rows.select("idx", "id", vector.alias("preference"), nothing)
     cols = vectors if offer is None else offer.of(vectors)
@@ -429,7 +432,17 @@ def similar(
     return ranked.select(ids["row_idx"], "rank", ids["col_idx"], F.col("score").alias("similarity"))
 
 
+def _with_direction(rows: DataFrame) -> DataFrame:
+    """Leave out rows whose factors are zero, but for rounding: they are like nothing."""
+    largest = rows.agg(F.max(_square(F.col("features")))).collect()[0][0]
+    return rows.where(_square(F.col("features")) > NOTHING * max(1.0, largest or 0.0))
+
+
+def _square(vector: Column) -> Column:
+    return F.aggregate(vector, F.lit(0.0), lambda total, x: total + x * x)
+
+
 def _unit(vector: Column) -> Column:
-    """Return the vector at length 1. One of zeros stays as it is, like nothing."""
-    length = F.sqrt(F.aggregate(vector, F.lit(0.0), lambda total, x: total + x * x))
-    return F.when(length > 0, F.transform(vector, lambda x: x / length)).otherwise(vector)
+    """Return the vector at length 1."""
+    length = F.sqrt(_square(vector))
+    return F.transform(vector, lambda x: x / length)

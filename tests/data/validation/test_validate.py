@@ -259,7 +259,7 @@ def test_a_cap_without_times_draws_by_seed_alone(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("data", "config", "words"),
     [
-        ([], {}, "the input has no rows"),
+        ([], {}, "there are no rows; expected ratings"),
         (GOOD, {"duplicates": "last"}, r"validation\.duplicates.*input\.columns\.timestamp"),
         (
             [("u1", "i1", "x"), ("u2", "", "y")],

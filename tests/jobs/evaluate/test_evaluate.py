@@ -168,7 +168,6 @@ def test_the_report_shows_both_models_and_reasons(compared: tuple[Outcome, Path]
 def test_alone_a_model_is_compared_with_a_baseline_model(alone: Path, trained: Path) -> None:
     table = read_table(alone, "metrics")
     table = table[table.split == "test"].set_index(["model", "metric"])
-    assert table.ci_low.isna().all()
     assert table.loc[("baseline model", "mse"), "value"] != table.loc[("this model", "mse"), "value"]
     assert "the same settings without a confounder" in text_of(alone)
     model = DeconfoundedMFModel.load(str(run_directory(trained / "deconfounded") / "model"))
@@ -183,7 +182,6 @@ def test_other_training_ratings_are_warned_of_and_give_no_reasons(alone: Path) -
     assert "are not those that run" in text
     assert "There are no reasons:" in text
     assert "because of i" not in text
-    assert "no difference can be shown" in text
 
 
 REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {

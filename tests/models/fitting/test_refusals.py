@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pandas as pd
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
@@ -62,8 +63,8 @@ def test_a_missing_column_is_named(spark: SparkSession) -> None:
     ("column", "sql_type", "expected"),
     [
         ("stars", "string", r"'stars' is of type string, expected numbers"),
-        ("reader", "double", r"'reader' is of type double: ids must be integers or strings"),
-        ("book", "struct<a:int>", r"'book' is of type struct<a:int>: ids must be integers or strings"),
+        ("reader", "decimal(9,2)", r"'reader' is of type decimal\(9,2\): ids are strings or whole numbers"),
+        ("book", "struct<a:int>", r"'book' is of type struct<a:int>: ids are strings or whole numbers"),
     ],
 )
 def test_a_column_of_the_wrong_type_is_named(spark: SparkSession, column: str, sql_type: str, expected: str) -> None:
@@ -92,6 +93,17 @@ def test_a_column_of_the_wrong_type_is_named(spark: SparkSession, column: str, s
 def test_rows_that_cannot_be_fitted_are_described(spark: SparkSession, rows: list[Any], expected: str) -> None:
     with pytest.raises(DataError, match=expected):
         rating_model().fit(frame(spark, *rows))
+
+
+def test_a_frame_of_pandas_is_refused_by_the_call_that_makes_one_of_spark() -> None:
+    with pytest.raises(TypeError, match=r"found a pandas DataFrame, .*spark\.createDataFrame\(\.\.\.\) makes one"):
+        rating_model().fit(pd.DataFrame(GOOD))
+
+
+def test_a_fraction_is_no_id(spark: SparkSession) -> None:
+    rows = [(1.0, 2.0, 3.0), (2.0, 3.0, 4.0), (2.5, 2.0, 3.0)]
+    with pytest.raises(DataError, match="1 of 3 rows cannot be used: reader is null, or no whole number"):
+        rating_model().fit(frame_of(spark, rows, "reader double, book double, stars double"))
 
 
 def test_a_count_that_cannot_be_used_is_described(spark: SparkSession) -> None:

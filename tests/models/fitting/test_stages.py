@@ -48,6 +48,17 @@ def test_a_warm_start_goes_on_where_the_model_ended(spark: SparkSession) -> None
         model.release()
 
 
+def test_a_warm_start_from_strangers_says_that_it_is_a_cold_one(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings: dict[str, Any] = {"adjustment": "none", "maxIter": 1}
+    first = outcome(**settings).fit(NAMES.frame(spark))
+    others = NAMES.frame(spark).withColumn("item", F.concat("item", F.lit(" of another shop")))
+    outcome(**settings, initialModel=first).fit(others).release()
+    assert "outcome: a cold start: the model to start from knows no item of the ratings" in caplog.text
+    first.release()
+
+
 def test_a_poisson_warm_start_goes_on_from_the_posterior(
     spark: SparkSession, stage_one: PoissonFactorizationModel
 ) -> None:

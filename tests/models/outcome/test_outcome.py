@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
@@ -243,6 +243,35 @@ def test_with_the_lineage_the_shuffles_of_past_sweeps_go(spark: SparkSession) ->
     assert max(there[-1]) - first >= 2 * 15, "each sweep shuffles for the users and for the items"
     most = max(sum(number > first for number in numbers) for numbers in there)
     assert most <= 2 * 6, "those of three checkpoints' sweeps at most"
+
+
+def test_ids_of_any_number_type_fit_alike_and_come_back_equal(spark: SparkSession) -> None:
+    """Whole numbers as double, as a StringIndexer makes them, and as decimal, as Oracle has them."""
+    ratings = NUMBERS.frame(spark)
+    fits = [
+        outcome(adjustment="none").fit(ratings.withColumns({name: F.col(name).cast(kind) for name in ("user", "item")}))
+        for kind in ("long", "double", "decimal(38,0)")
+    ]
+    tables = [(by_id(model.userFactors), by_id(model.itemFactors)) for model in fits]
+    for users, items in tables[1:]:
+        assert (users["id"], items["id"]) == (tables[0][0]["id"], tables[0][1]["id"])
+        np.testing.assert_array_equal(users["features"], tables[0][0]["features"])
+    doubles = ratings.withColumns({name: F.col(name).cast("double") for name in ("user", "item")})
+    assert fits[0].transform(doubles).where("isnan(prediction)").isEmpty()
+    for model in fits:
+        model.release()
+
+
+def test_ratings_below_zero_are_fitted_as_the_same_ratings_on_another_scale(spark: SparkSession) -> None:
+    ratings = NUMBERS.frame(spark)
+    fit = outcome(outcome="probabilistic", adjustment="none", fitIntercept=True, maxIter=100, tol=1e-12)
+    shifted = ratings.withColumn("rating", F.col("rating") - 10.0)
+    one, other = (by_id_pair(fit.fit(frame).transform(ratings)) for frame in (ratings, shifted))
+    np.testing.assert_allclose(one - 10.0, other, atol=1e-3)
+
+
+def by_id_pair(predicted: DataFrame) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return predicted.orderBy("user", "item").toPandas().prediction.to_numpy()
 
 
 def test_users_alike_are_those_whose_factors_point_the_same_way(fitted: DeconfoundedMFModel) -> None:

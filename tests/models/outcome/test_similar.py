@@ -9,7 +9,7 @@ from dcrec_spark.models.outcome.lists import Similarity, similar
 from dcrec_spark.models.outcome.vectors import Offer
 from tests.frames import frame_of
 
-FEATURES = np.array([[1.0, 0.0], [10.0, 1.0], [0.0, 2.0], [1.0, 1.0], [0.0, 0.0], [-3.0, 0.0]])
+FEATURES = np.array([[1.0, 0.0], [10.0, 1.0], [0.0, 2.0], [1.0, 1.0], [0.0, 0.0], [-3.0, 0.0], [0.0, 1e-18]])
 IDS = [f"i{number}" for number in range(len(FEATURES))]
 
 
@@ -20,8 +20,8 @@ def expected(similarity: str, n: int, offered: list[int]) -> list[tuple[str, int
         for j in offered:
             length = np.linalg.norm(one) * np.linalg.norm(FEATURES[j])
             product = float(one @ FEATURES[j])
-            value = product if similarity == "inner_product" else (product / length if length else 0.0)
-            if j != i:
+            value = product if similarity == "inner_product" or not length else product / length
+            if j != i and (similarity == "inner_product" or length > 1e-6):
                 likeness.append((-value, j))
         rows += [(IDS[i], place, IDS[j], -value) for place, (value, j) in enumerate(sorted(likeness)[:n], start=1)]
     return rows
@@ -32,7 +32,7 @@ def expected(similarity: str, n: int, offered: list[int]) -> list[tuple[str, int
 def test_the_nearest_items_are_those_of_plain_loops(
     spark: SparkSession, similarity: Similarity, offered: list[int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An item is not similar to itself; one of zeros is like nothing, and has a list all the same."""
+    """An item is not similar to itself. One of zeros, but for rounding, has no direction and no list."""
     monkeypatch.setattr(rank, "PIECE_COLS", 4)
     rows = [(idx, IDS[idx], FEATURES[idx].tolist()) for idx in range(len(IDS))]
     items = frame_of(spark, rows, "idx long, id string, features array<double>")

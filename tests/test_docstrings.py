@@ -43,11 +43,12 @@ for name in json.loads(sys.argv[1]):
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     output, shown = io.StringIO(), []
     family = getattr(public[name], "__mro__", [public[name]])
-    for one in [one for one in family if one.__module__.startswith("dcrec_spark.") and one not in done]:
-        done.add(one)
-        for example in doctest.DocTestFinder().find(one, name, globs={**vars(sys.modules[one.__module__]), **known}):
+    for one in [one for one in family if one.__module__.startswith("dcrec_spark.")]:
+        examples = doctest.DocTestFinder().find(one, name, globs={**vars(sys.modules[one.__module__]), **known})
+        shown += [example.name.rpartition(".")[2] for example in examples if example.examples]
+        for example in [] if one in done else examples:
             runner.run(example, out=output.write)
-            shown += [example.name.rpartition(".")[2]] * bool(example.examples)
+        done.add(one)
     results[name] = {"examples": runner.tries, "failures": output.getvalue(), "shown": shown}
 with open("results.json", "w") as file:
     json.dump(results, file)

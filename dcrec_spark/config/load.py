@@ -78,7 +78,7 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
         raise ConfigError("\n".join(lines)) from None
 
 
-def places_of_refused(path: Path | None, overrides: Sequence[str]) -> JobConfig:
+def read_places(path: Path | None, overrides: Sequence[str]) -> JobConfig:
     """Return what can be read of settings that are refused: where the record and the metrics of the run go."""
     found: dict[str, dict[str, Any]] = {}
     for text in ["", *overrides]:

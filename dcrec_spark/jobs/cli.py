@@ -22,7 +22,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from dcrec_spark.config.jobs import JOB_CONFIGS, RetrainConfig, jobs_with, known_settings
-from dcrec_spark.config.load import load_config, places_of_refused
+from dcrec_spark.config.load import load_config, read_places
 from dcrec_spark.config.secrets import forget_secrets, masked_all
 from dcrec_spark.config.sections import PlacesConfig
 from dcrec_spark.errors import ConfigError, DcrecError, InterruptedRun, interruption
@@ -30,7 +30,7 @@ from dcrec_spark.jobs.console import Reporter, mask_output
 from dcrec_spark.jobs.job import Job
 from dcrec_spark.jobs.runner import explain_unreachable, refuse, run_job
 from dcrec_spark.jobs.sinks import Places, open_places, table_of_runs
-from dcrec_spark.spark.cancellation import end_work
+from dcrec_spark.spark.cancellation import end_work, silence_bridge
 from dcrec_spark.spark.session import conf_file
 from dcrec_spark.version import __version__
 
@@ -194,7 +194,7 @@ def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]
             except ConfigError as error:
                 if dry_run:
                     raise
-                refuse(job.name, places_of_refused(config, overrides), error)
+                refuse(job.name, read_places(config, overrides), error)
             run_job(job, settings, reporter, dry_run)
 
     return _force_option(command) if name.replace("-", "_") in jobs_with("audit.force") else command
@@ -403,7 +403,7 @@ def configure_logging(for_people: bool = False) -> None:
     # The bridge to the JVM also raises what it logs of a broken connection, and would log a signal as a stack trace.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     # It also logs by the root logger.
-    logging.getLogger().addFilter(lambda record: Path(record.pathname).parent.name != "py4j")
+    logging.getLogger().addFilter(silence_bridge)
 
 
 def _mask_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

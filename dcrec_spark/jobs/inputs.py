@@ -90,8 +90,16 @@ def validate_input(context: Context[ReadingT], raw: DataFrame, to_fit: bool = Fa
         outcome = config.outcome if isinstance(config, FittingConfig) else None
         signed = outcome is not None and outcome.outcome in OF_RATED_PAIRS
         equal = not signed or bool(outcome and outcome.unobserved_weight)
-        seed = config.run.seed
-        valid = validate(raw, config.validation, seed=seed, to_fit=to_fit, window=window, signed=signed, equal=equal)
+        valid = validate(
+            raw,
+            config.validation,
+            seed=config.run.seed,
+            to_fit=to_fit,
+            window=window,
+            signed=signed,
+            equal=equal,
+            refused=context.run.note_refusal,
+        )
         context.resources.callback(valid.unpersist)
         context.run.note_validation(valid)
     return valid

@@ -40,6 +40,8 @@ ConfigT = TypeVar("ConfigT", bound=JobConfig)
 InputsT = TypeVar("InputsT")
 ResultT = TypeVar("ResultT")
 TABLE = "recommendations"
+# The share of a limit from which a figure is near it.
+_NEAR = 0.8
 
 
 class NothingNew(Exception):
@@ -247,6 +249,13 @@ def run_summary(run: Run, directory: str) -> RenderableType:
         facts.add_row("lists", run.lists.summary)
     if run.compared is not None:
         facts.add_row("held out", _compared_line(run.compared))
+    if run.since is not None:
+        facts.add_row("since", _since_line(run.since, counts))
+    near = [verdict for verdict in run.verdicts.all if verdict.passed and verdict.use > _NEAR]
+    if near:
+        facts.add_row(
+            "near a limit", "; ".join(f"{verdict.about} (audit.{verdict.check}={verdict.limit:g})" for verdict in near)
+        )
     steps = {step: seconds for step, seconds in run.timings.items() if step not in run.fits}
     facts.add_row("time", ", ".join(f"{step} {seconds:.1f} s" for step, seconds in steps.items()))
     for warning in run.warnings:
@@ -254,6 +263,13 @@ def run_summary(run: Run, directory: str) -> RenderableType:
     facts.add_row("tables", Text(directory.removeprefix("file://"), overflow="fold"))
     title = f"run {run.run_id} published, model {run.model_version}"
     return Group(Text(title, style="bold green"), facts)
+
+
+def _since_line(before: Mapping[str, Any], counts: Mapping[str, int]) -> str:
+    """Say how the counts differ from those of the run before."""
+    both = [name for name in ("accepted", "rejected", "users", "items") if name in counts and name in before["counts"]]
+    moved = [f"{name} {counts[name] - before['counts'][name]:+,}" for name in both]
+    return f"run {before['run_id']}: {', '.join(moved) or 'nothing to compare'}"
 
 
 def _compared_line(compared: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import AuditError, DcrecError, InterruptedRun, interruption
 from dcrec_spark.evaluation.lists import ListComposition
 from dcrec_spark.jobs.saved_model import SavedModel, Source
+from dcrec_spark.kernels.exposure import PLAIN
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
@@ -31,8 +32,10 @@ from dcrec_spark.spark.failures import message_of
 from dcrec_spark.version import __version__
 
 RETRAIN = "retrain"
+# Of the rejects in the record of a run that is refused.
+_SAMPLED_ROWS, _SAMPLED_CHARACTERS = 10, 200
 # Facts with texts that others wrote, with secrets perhaps. The rest are numbers, names and times of this package.
-_TEXTS = frozenset({"name", "error", "configuration", "warnings", "source", "audit", "features"})
+_TEXTS = frozenset({"rejects", "name", "error", "configuration", "warnings", "source", "audit", "features"})
 _PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
 
 
@@ -73,6 +76,12 @@ class Verdict:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def use(self) -> float:
+        """What share of the room up to the limit is taken: 1 at the limit."""
+        ends = (self.limit, self.found) if self.check.startswith("min_") else (self.found, self.limit)
+        return ends[0] / ends[1] if ends[1] > 0 else 1.0
+
 
 @dataclass
 class Verdicts:
@@ -103,9 +112,10 @@ class Run:
     check. source : the model that is served, or that the fit starts from. input_snapshot : of the table of ratings.
     input_table_id : tells a Delta table from an earlier one of its name. lists : what the staged lists consist of.
     compared : a metric of this model, of the last one and of a baseline, on held-out ratings. unchanged_since : the run
-    that stays published because the input has not changed. features : side -> columns, rows and matched ids.
-    input_window : days of the ratings.
-    blend : weights of the members, and mean squared errors on the ratings that chose them.
+    that stays published because the input has not changed. since : run_id and counts of the run before. features : side
+    -> columns, rows and matched ids. input_window : days of the ratings. blend : weights of the members, and mean
+    squared errors on the ratings that chose them. parameters : numbers of the model that all pairs share. rejects : a
+    sample, of a run whose rows are refused.
     """
 
     run_id: str
@@ -131,6 +141,9 @@ class Run:
     features: dict[str, dict[str, Any]] = field(default_factory=dict)
     input_window: Window = ALL_DAYS
     blend: dict[str, dict[str, float]] | None = None
+    parameters: dict[str, float] = field(default_factory=dict)
+    since: dict[str, Any] | None = None
+    rejects: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
     def begin(cls, job: str, config: JobConfig, timings: Mapping[str, float]) -> "Run":
@@ -145,7 +158,8 @@ class Run:
         java = "select java_method('java.lang.System', 'getProperty', 'java.version')"
         self.versions["java"] = spark.sql(java).collect()[0][0]
         began = self.started_at
-        self.run_id = new_run_id(began, newest)
+        if newest is not None and self.run_id <= newest:
+            self.run_id = new_run_id(began, newest)
         if newest is not None and newest > f"{began:%Y%m%dT%H%M%S}~":
             self.warnings.append(
                 f"a clock ran ahead or runs behind: it is {began:%Y-%m-%d %H:%M:%S} UTC here, and run {newest} was "
@@ -178,7 +192,21 @@ class Run:
         """Note the model that is served, and its size."""
         self.source = saved.source
         self.counts |= {"users": saved.model.numUsers, "items": saved.model.numItems}
-        self.intercept = saved.model.intercept
+        self._note_parameters(saved.model)
+
+    def _note_parameters(self, model: AnyModel) -> None:
+        """Note the numbers that all pairs share: from them and the factors anybody can make the scores."""
+        self.intercept = model.intercept
+        self.parameters = {"intercept": model.intercept}
+        if isinstance(model, BlendModel):
+            self.parameters |= {f"weight of {name}": weight for name, weight in model.weights.items()}
+        else:
+            form = model.facts.form or PLAIN
+            numbers = {
+                "is_log": float(form.link == "log"),
+                **{n: getattr(form, n) for n in ("offset", "mean", "scale")},
+            }
+            self.parameters |= {f"confounder_{name}": number for name, number in numbers.items()}
 
     def note_validation(self, valid: Validated) -> None:
         """Note how many rows there are, why some were rejected, and a fingerprint of the rest."""
@@ -187,10 +215,17 @@ class Run:
         self.warnings += valid.warnings
         self.data_fingerprint = fingerprint(valid.ratings)
 
+    def note_refusal(self, counts: dict[str, int], reasons: dict[str, int], rejects: DataFrame) -> None:
+        """Note rows that are refused, with a sample of the rejects."""
+        self.counts |= counts
+        self.reasons = dict(reasons)
+        rows = rejects.select(F.substring("raw", 1, _SAMPLED_CHARACTERS).alias("raw"), "reasons").limit(_SAMPLED_ROWS)
+        self.rejects = [row.asDict() for row in rows.collect()]
+
     def note_fits(self, model: AnyModel) -> None:
         """Note the results of the fits, and what is wrong with them."""
         self.counts |= {"users": model.numUsers, "items": model.numItems}
-        self.intercept = model.intercept
+        self._note_parameters(model)
         stages: list[tuple[str, PoissonFactorizationModel | DeconfoundedMFModel, StageFit]] = []
         if (exposure := model.exposureModel) is not None:
             stages.append(("exposure", exposure, StageFit("ELBO", exposure.elboHistory, exposure.converged)))
@@ -232,9 +267,10 @@ class Run:
     def as_row(self, spark: SparkSession) -> DataFrame:
         """Make the one row of the table ``runs``."""
         facts = self.facts("published", 0, None)
-        row = {name: facts[name] for name in schemas.RUNS.fieldNames()}
+        now = {"staged_at": facts["finished_at"], "parameters": self.parameters}
+        row = {name: (facts | now)[name] for name in schemas.RUNS.fieldNames()}
         row |= {"run_date": self.run_date, "configuration": json.dumps(facts["configuration"], ensure_ascii=False)}
-        row |= {name: datetime.fromisoformat(facts[name]) for name in ("started_at", "finished_at")}
+        row |= {name: datetime.fromisoformat(row[name]) for name in ("started_at", "staged_at")}
         return spark.createDataFrame([row], schemas.RUNS)
 
     def failure_record(self, error: BaseException) -> dict[str, Any]:
@@ -276,6 +312,8 @@ class Run:
             "input_window": {name: day and day.isoformat() for name, day in self.input_window._asdict().items()},
             "unchanged_since": self.unchanged_since,
             "features": self.features,
+            "since": self.since,
+            "rejects": self.rejects,
             "blend": self.blend,
             "audit": {
                 "verdicts": list(map(asdict, self.verdicts.all)),

@@ -122,7 +122,10 @@ def explain_unreachable() -> Iterator[None]:
 def _run_before(spark: SparkSession, output: str, run_id: str | None, run: Run) -> PublishedRun | None:
     """Read the run that readers have. None if there is none, or it is damaged, of which the record then warns."""
     try:
-        return None if run_id is None else published_run(output, run_id, spark)
+        before = None if run_id is None else published_run(output, run_id, spark)
+        if before is not None:
+            run.since = {"run_id": run_id, "counts": before.record.get("counts", {})}
+        return before
     except DataError as damage:
         run.warnings.append(f"run {run_id}, which readers have, is damaged and compared with nothing: {damage}")
         return None

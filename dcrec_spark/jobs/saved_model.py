@@ -112,8 +112,8 @@ def _has_model(spark: SparkSession, run: str, setting: str) -> bool:
     files, directory = open_files(run, spark, "run directory")
     if not files.exists(directory):
         raise DataError(
-            f"setting {setting}: {CURRENT} names a run that is not there, {run}; restore it, or write the run_id of "
-            f"another run into {CURRENT}"
+            f"setting {setting}: {CURRENT} names a run that is not there, {run}; restore it, or go back to another "
+            "run: dcrec rollback RUN"
         )
     if files.exists(f"{directory}/{FOLDER}"):
         return True

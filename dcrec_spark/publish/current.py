@@ -107,7 +107,8 @@ def read_current(spark: SparkSession, output: str, table: str) -> DataFrame:
     Returns
     -------
     DataFrame
-        Rows of the table. It stays on the run that it was opened on, whatever is published later.
+        Rows of the table. It stays on the run that it was opened on, whatever is published later, until
+        ``output.keep`` removes that run.
 
     Raises
     ------

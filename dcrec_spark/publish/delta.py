@@ -34,9 +34,9 @@ class DeltaWarehouse(CatalogWarehouse):
         except SPARK_FAILURES as error:
             if "DATA_SOURCE_NOT_FOUND" in str(error):
                 raise ConfigError(
-                    f"{self.setting} is {self.namespace!r}, and this session has no Delta: python -m "
-                    "dcrec_spark.spark.jars FOLDER delta fetches what spark.jars has to name; set "
-                    "spark.sql.extensions and spark.sql.catalog.spark_catalog to Delta's too"
+                    f"{self.setting} is {self.namespace!r}, and this session has no Delta: 'dcrec jars delta' "
+                    "fetches what spark.jars has to name; set spark.sql.extensions and "
+                    "spark.sql.catalog.spark_catalog to Delta's too"
                 ) from error
 
     def now(self, table: str) -> str | None:

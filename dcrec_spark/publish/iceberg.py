@@ -129,7 +129,7 @@ class IcebergWarehouse(CatalogWarehouse):
             f"s.summary[{text_literal(RUN_DATE)}] AS run_date, max(if(r.type = 'TAG', r.name, null)) AS tag "
             f"FROM {self.table(table)}.snapshots s JOIN {refs} r ON s.snapshot_id = r.snapshot_id "
             f"WHERE s.summary[{text_literal(RUN_ID)}] IS NOT NULL "
-            "GROUP BY s.snapshot_id, s.committed_at, 2, 3 ORDER BY s.committed_at DESC"
+            "GROUP BY s.snapshot_id, s.committed_at, 2, 3 ORDER BY run_id DESC, s.committed_at DESC"
         ).collect()
 
     def _full_name(self, table: str) -> str:

@@ -165,7 +165,7 @@ class ObjectStoreSink(DirectorySink):
         if not self.files.exists(f"{path}/{MANIFEST}"):
             if before is not None:
                 self._point_to(before, self.files.version(self._pointer))
-            raise self.removed(run_id)
+            raise self.removal_error(run_id)
 
     def run_ids(self) -> list[str]:
         """Name the runs that were published, in the order of their names."""

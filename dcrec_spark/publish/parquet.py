@@ -136,10 +136,10 @@ class DirectorySink:
             check_manifest(self.files, path)
         except (OSError, DataError) as error:
             if was_there and not self.files.exists(path):
-                raise self.removed(run_id) from error
+                raise self.removal_error(run_id) from error
             raise
 
-    def removed(self, run_id: str) -> ConflictError:
+    def removal_error(self, run_id: str) -> ConflictError:
         """Return the error that tells of a run which went while somebody was about to go back to it."""
         return ConflictError(
             f"run {run_id} under {self.given} was removed meanwhile, by a run that keeps fewer: list the runs, and "
@@ -236,7 +236,7 @@ class ParquetSink(DirectorySink):
         with files.lock(f"{root}/{LOCK}"):
             _undo_interrupted_commit(files, root)
             if not files.exists(f"{run_path(root, run_id)}/{MANIFEST}"):
-                raise self.removed(run_id)
+                raise self.removal_error(run_id)
             files.write(f"{root}/{CURRENT}", f"{run_id}\n".encode())
 
     @contextmanager

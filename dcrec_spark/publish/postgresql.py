@@ -320,7 +320,9 @@ class PostgresqlWarehouse(Warehouse):
     def prune(self, table: str) -> None:
         """Remove runs that are neither shown nor among those to keep, and what nobody alive is staging."""
         with self.session.transaction() as connection:
-            self.session.keep_publishers_out(connection)  # and whoever goes back to one of these runs
+            # Who publishes or goes back to one of these runs has the lock: then the next publisher clears up.
+            if not self.session.tries_to_keep_publishers_out(connection):
+                return
             query = """
                 select token, published_at is null from {schema}.dcrec_runs
                 where token not in (select token from {schema}.dcrec_current)
@@ -347,7 +349,7 @@ class PostgresqlWarehouse(Warehouse):
         query = """
             select r.run_id, r.run_date::text, r.tables,
                    array(select table_name from {schema}.dcrec_current c where c.token = r.token order by 1)
-            from {schema}.dcrec_runs r where published_at is not null order by published_at desc"""
+            from {schema}.dcrec_runs r where published_at is not null order by run_id desc"""
         rows = self._run(self.session.connection(), query).fetchall()
         return [StoredRun(run_id, day, tuple(tables), tuple(current)) for run_id, day, tables, current in rows]
 

@@ -134,10 +134,12 @@ TRIALS = _table(
     "value double?, ci_low double?, ci_high double?, n long?, resampled doubles, metrics numbers, sweeps int?, "
     "seconds double?"
 )
+# staged_at : when the row was written, just before the run was published. parameters : numbers of the model that all
+# pairs share, from which docs/how-to/read-the-tables.md makes scores.
 RUNS = _table(
     "run_id text, run_date date, name text, status text, exit_code int, error text?, started_at time, "
-    "finished_at time, model_version text?, config_hash text, data_fingerprint text?, configuration text, "
-    "counts counts, timings numbers, versions names, warnings texts"
+    "staged_at time, model_version text?, config_hash text, data_fingerprint text?, configuration text, "
+    "counts counts, timings numbers, versions names, warnings texts, parameters numbers"
 )
 
 

@@ -188,6 +188,11 @@ class Session:
         """Wait for the lock of publishers, which is held until the transaction ends."""
         connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [self._key(_PUBLISH)])
 
+    def tries_to_keep_publishers_out(self, connection: psycopg.Connection) -> bool:
+        """Take the lock of publishers until the transaction ends, unless somebody has it."""
+        query = "select pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
+        return connection.execute(query, [self._key(_PUBLISH)]).fetchone() == (True,)
+
     def hold(self, connection: psycopg.Connection, token: str) -> None:
         """Hold a token for as long as the connection lives."""
         if token not in self._staging:

@@ -138,7 +138,10 @@ class Warehouse(ABC):
 
     @abstractmethod
     def prune(self, table: str) -> None:
-        """Remove runs of a table beyond those to be kept, and what publishers that died have left."""
+        """Remove runs of a table beyond those to be kept, and what publishers that died have left.
+
+        By run_id, which rises from run to run whatever the clock says, or by the place's own order of publications.
+        """
 
     @abstractmethod
     def close(self) -> None:

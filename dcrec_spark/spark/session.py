@@ -10,6 +10,7 @@ import logging
 import math
 import os
 import re
+import resource
 import shlex
 import sys
 import tempfile
@@ -22,9 +23,11 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark.compat import require_supported
 from dcrec_spark.spark.java import ensure_java, without_incubator_warning
 
@@ -33,6 +36,8 @@ _PARTITIONS_PER_CORE = 4
 _LOOPBACK = "127.0.0.1"
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _MIB = 2**20
+# A usual limit. With 256 Java cannot load its classes.
+_OPEN_FILES = 1024
 _PROPERTY = re.compile(r"^\s*([^\s#!=:]+)\s*[=:\s]\s*(.*?)\s*$", re.MULTILINE)
 _OF_EVERY_JVM = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 _DRIVER_OPTIONS, _EXECUTOR_OPTIONS = "spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"
@@ -252,8 +257,39 @@ def _prepare_process(settings: Mapping[str, str]) -> None:
     if _is_submitted() or SparkContext._gateway is not None:
         return
     ensure_java()
+    _require_open_files()
+    _require_scratch(settings)
     if settings["spark.master"].startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+
+
+def _require_open_files() -> None:
+    """Raise the limit of open files as far as this user may. Raises ConfigError: Java would not start with it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= _OPEN_FILES:
+        return
+    if hard != resource.RLIM_INFINITY and hard < _OPEN_FILES:
+        raise ConfigError(
+            f"this process may open {hard} files, and Spark needs {_OPEN_FILES} or more: raise ulimit -n, or "
+            "LimitNOFILE of the service"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, hard))
+
+
+def _require_scratch(settings: Mapping[str, str]) -> None:
+    """Raise ConfigError where Spark could write to none of its local directories: its JVM would end."""
+    given = os.environ.get("SPARK_LOCAL_DIRS") or settings.get("spark.local.dir")
+    problems = []
+    for folder in (given or tempfile.gettempdir()).split(","):
+        try:
+            Path(folder.strip()).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder.strip()):
+                return
+        except OSError as error:
+            problems.append(str(error))
+    raise ConfigError(
+        f"setting spark.conf.spark.local.dir: no directory that Spark can write to: {'; '.join(problems)}"
+    )
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:
@@ -267,11 +303,19 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
         rest = _read_arguments(before or "")[1] or ["pyspark-shell"]
         # Everybody on the machine may read the command line of the JVM, and this user alone a temporary file.
         with tempfile.NamedTemporaryFile("w", suffix=".conf", encoding="utf-8") as file:
-            file.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())
+            file.writelines(f"{_escape(name)}={_escape(value)}\n" for name, value in settings.items())
             file.flush()
             os.environ[_ARGUMENTS] = shlex.join(["--properties-file", file.name, *rest])
             try:
                 gateway = launch_gateway(None, {"process_group": 0})  # type: ignore[no-untyped-call]
+            except PySparkRuntimeError as error:
+                options = " ".join([*os.environ.values(), *settings.values()])
+                folders = re.findall(r"-Djava\.io\.tmpdir=(\S+)", options) or [tempfile.gettempdir()]
+                raise ConfigError(
+                    "Java ended before Spark had started; the lines above say why. Often it may not write to its "
+                    f"temporary folder (java.io.tmpdir is {folders[-1]}), does not know an option, or has too little "
+                    "memory (spark.driver.memory)"
+                ) from error
             finally:
                 del os.environ[_ARGUMENTS]
                 if before is not None:
@@ -279,7 +323,7 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
         SparkContext._ensure_initialized(gateway=gateway)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Write a name or a value as Java reads it in a file of properties."""
     return re.sub(r"[\\ :=#!]", r"\\\g<0>", text).replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
 

@@ -16,6 +16,8 @@ from dcrec_spark.errors import ConflictError, DataError
 from dcrec_spark.storage.protocol import Entry, temporary_name
 
 POLL_SECONDS = 0.05
+# Linux takes 4,096 bytes. A task's file below an output has some 400 more than the output.
+_LONGEST_PATH = 3500
 
 
 @dataclass
@@ -117,6 +119,8 @@ class LocalFiles:
 
     def check_writable(self, path: str) -> None:
         """Create and remove a directory in the nearest one that exists."""
+        if len(os.fsencode(path)) > _LONGEST_PATH:
+            raise OSError(f"its path has {len(os.fsencode(path))} bytes, and what is written below it needs room")
         ancestor = Path(path)
         while not ancestor.exists():
             ancestor = ancestor.parent

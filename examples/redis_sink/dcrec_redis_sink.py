@@ -359,7 +359,7 @@ class RedisWarehouse(Warehouse):
     def _notes(self) -> list[tuple[str, dict[str, Any]]]:
         """Tokens and notes of the published runs, the newest first."""
         notes = {str(token): json.loads(note) for token, note in self._client.hgetall(self._runs).items()}
-        return sorted(notes.items(), key=lambda item: item[1]["published_at"], reverse=True)
+        return sorted(notes.items(), key=lambda item: (item[1]["run_id"], item[1]["published_at"]), reverse=True)
 
     def _without_secret(self, text: str) -> str:
         return text.replace(self.server.password, "***") if self.server.password else text

@@ -1,5 +1,6 @@
 """The documentation site builds without a warning, loads nothing from elsewhere, and says what the code says."""
 
+import ast
 import json
 import os
 import re
@@ -10,11 +11,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 import dcrec_spark
 from dcrec_spark import errors
 from dcrec_spark.config.jobs import AllSettings, known_settings
-from dcrec_spark.jobs.cli import JOBS
+from dcrec_spark.jobs.cli import JOBS, dcrec
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a browser fetches by itself; a link that a reader may follow is another thing.
@@ -111,6 +113,31 @@ def test_questions_that_have_a_page_of_their_own_are_answered_shortly() -> None:
     for name in ("explanation/faq", "explanation/limitations", "explanation/alternatives", "how-to/troubleshoot"):
         text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
         assert sum(any(map(str.isalpha, word)) for word in text.split()) <= MOST_WORDS, name
+
+
+# Of Java, Spark and the cluster's manager.
+FOREIGN = {"java.lang.OutOfMemoryError", "Python worker exited unexpectedly", "Container killed by YARN", "OOMKilled"}
+# What differs from one message to the next: quoted and dotted names, numbers.
+VARIABLE = re.compile(r"\.\.\.|'[^']*'|\S*\w[._]\w\S*|\d+%?")
+
+
+def test_the_messages_that_are_explained_are_those_of_the_code() -> None:
+    page = (ROOT / "docs" / "how-to" / "troubleshoot.md").read_text(encoding="utf-8")
+    rows = [row.split(" | ")[0] for row in page.splitlines() if row.startswith("| `")]
+    messages = {message for row in rows for message in re.findall("`(.+?)`", row)} - FOREIGN
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "dcrec_spark").rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    words = "\n".join(str(node.value) for node in nodes if isinstance(node, ast.Constant))
+    assert len(messages) > 20
+    longest = {max(VARIABLE.split(message), key=len).strip(" :,;()"): message for message in messages}
+    assert [message for part, message in longest.items() if part not in words] == []
+
+
+def test_the_plan_that_is_shown_is_the_one_that_is_printed() -> None:
+    page = (ROOT / "docs" / "how-to" / "size-a-cluster.md").read_text(encoding="utf-8")
+    shown = re.search(r"dcrec (plan .+)\n```\n.+?```text\n(.+?)```", page, re.DOTALL)
+    assert shown is not None
+    assert CliRunner().invoke(dcrec, shown[1].split()).output == shown[2]
 
 
 @pytest.mark.documentation

@@ -195,3 +195,31 @@ if __name__ == "__main__":
     else:
         signal_at(what, signal.Signals[how])
     main()
+
+
+NOTEBOOK = """
+import os, signal, threading
+from dcrec_spark import DeconfoundedMF, build_session
+
+def stop_soon(stage, iteration, objective):
+    if (stage, iteration) == ("outcome", 1):
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+spark = build_session(master="local[2]")
+rows = [(user, item, float(user * item % 5 + 1)) for user in range(40) for item in range(30) if (user + item) % 3]
+ratings = spark.createDataFrame(rows, "user int, item int, rating double")
+estimator = DeconfoundedMF(rank=2, exposureRank=2, maxIter=500, tol=0.0, exchange="blocks", numBlocks=2)
+estimator.listener = stop_soon
+try:
+    estimator.fit(ratings)
+except KeyboardInterrupt:
+    print("stopped", spark.range(5).count(), flush=True)
+"""
+
+
+def test_ctrl_c_in_a_notebook_stops_a_fit_over_blocks_and_says_no_more() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", NOTEBOOK], env=plain_environment(), capture_output=True, text=True, check=False
+    )
+    assert run.stdout == "stopped 5\n", run.stderr
+    assert "Traceback" not in run.stderr

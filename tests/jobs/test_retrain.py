@@ -28,6 +28,7 @@ MOVIELENS = {
     "recommend.top_n": 20,
 }
 TOP_N = 5
+ROOT = Path(__file__).resolve().parents[2]
 COAT = {
     **STARS,
     "input.format": "coat",
@@ -113,6 +114,17 @@ def test_every_user_has_the_best_unseen_items_by_the_published_factors(run: Path
         expected = np.take_along_axis(values, best, axis=1).ravel()
         np.testing.assert_allclose(table[name], expected, rtol=0, atol=1e-9, err_msg=name)
     assert table.confounder.abs().max() > 1e-3
+
+
+def test_the_query_of_the_docs_makes_the_published_scores(run: Path, spark: SparkSession) -> None:
+    page = (ROOT / "docs" / "how-to" / "read-the-tables.md").read_text(encoding="utf-8")
+    query = page.partition("-- scores.sql\n")[2].partition("```")[0]
+    for table in ("user_factors", "item_factors", "runs"):
+        spark.read.parquet(str(run / table)).createOrReplaceTempView(table)
+    made = spark.sql(query).toPandas().set_index(["user_id", "item_id"])["score"]
+    lists = read_table(run, "recommendations")
+    found = made.loc[list(zip(lists.user_id, lists.item_id, strict=True))]
+    np.testing.assert_allclose(found, lists.score, rtol=0, atol=1e-9)
 
 
 def test_the_record_says_what_was_done(run: Path) -> None:

@@ -64,6 +64,10 @@ def test_a_run_that_cannot_go_on_is_refused(what: str, output: Path, published: 
     assert (record["status"], record["exit_code"]) == ("failed", code)
     assert outcome.message in record["error"]
     assert record["configuration"]["output"]["path"] == str(output)
+    if what == "bad ratings":
+        assert record["counts"]["rejected"] == record["reasons"]["out_of_scale"] > 0
+        assert record["rejects"][0]["reasons"] == ["out_of_scale"]
+        assert record["rejects"][0]["raw"].count(",") >= 2
     assert names_in(output) == names_in(published)
     assert run_directory(output).name == run_directory(published).name
     verify(str(run_directory(output)))

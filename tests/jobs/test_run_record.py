@@ -12,7 +12,7 @@ from rich.console import Console
 from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.jobs.job import run_summary
 from dcrec_spark.jobs.prometheus import text_of, write_metrics
-from dcrec_spark.jobs.run_record import Run, StageFit
+from dcrec_spark.jobs.run_record import Run, StageFit, Verdict
 
 REMEDY = ": raise outcome.max_iter, or outcome.tol if this is near enough"
 
@@ -41,6 +41,9 @@ def test_the_summary_shows_counts_fits_times_and_warnings() -> None:
     run.exposure_check = {"passed": False, "p_value": 0.995, "spread_p_value": 0.5}
     run.compared = {"metric": None, "models": {}, "skipped": "more than 2,000,000 ratings"}
     run.warnings.append("outcome stopped after 1 iteration, too few to see")
+    run.since = {"run_id": "r0", "counts": {"accepted": 1000, "rejected": 0, "users": 30}}
+    for check, found, limit in (("max_churn", 0.45, 0.5), ("min_coverage", 0.9, 0.5), ("min_share", 0.55, 0.5)):
+        run.verdicts.all.append(Verdict(check, found, limit, True, f"it is {found}"))
     printed = io.StringIO()
     Console(file=printed, width=100).print(run_summary(run, "file:///tables/run_id=r1"))
     lines = [line.strip() for line in printed.getvalue().splitlines()]
@@ -51,6 +54,8 @@ def test_the_summary_shows_counts_fits_times_and_warnings() -> None:
         "exposure  2 iterations in 0.8 s, ELBO -9 -> -8",
         "exposure check  FAILED, p 0.995, of the spread 0.500",
         "held out  not compared with popularity: more than 2,000,000 ratings",
+        "since  run r0: accepted -10, rejected +10, users +0",
+        "near a limit  it is 0.45 (audit.max_churn=0.5); it is 0.55 (audit.min_share=0.5)",
         "time  fit 1.2 s",
         "note  outcome stopped after 1 iteration, too few to see",
         "tables  /tables/run_id=r1",

@@ -194,6 +194,19 @@ def test_a_damaged_run_and_a_clock_that_ran_ahead_are_told_and_the_next_run_is_p
     assert names_in(output) == {"CURRENT", "run_id=20990101T000000-5f3c1a", f"run_id={published['run_id']}"}
 
 
+def test_three_runs_that_keep_two_leave_nothing_of_a_user_who_is_gone(output: Path) -> None:
+    """As docs/how-to/forget-a-user.md has it."""
+
+    def holds_bob(path: Path) -> bool:
+        return path.is_file() and b"bob" in path.read_bytes()
+
+    assert any(map(holds_bob, output.rglob("*")))
+    without = type("Without", (Greet,), {"extract": lambda *_: ["ann", "eve"]})
+    for _ in range(3):
+        assert run_job(without, {"output.path": output, "output.keep": 2}).code == 0
+    assert [path for path in output.rglob("*") if holds_bob(path)] == []
+
+
 @pytest.mark.parametrize("when", ["as CURRENT is replaced", "after the commit"])
 def test_a_signal_after_the_commit_leaves_a_run_that_is_done(
     when: str, output: Path, monkeypatch: pytest.MonkeyPatch

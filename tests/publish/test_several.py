@@ -294,5 +294,5 @@ def test_equal_rows_are_equal_content_in_any_order_and_others_are_not(spark: Spa
 
 
 def test_a_session_without_delta_is_refused_before_a_fit(spark: SparkSession) -> None:
-    with pytest.raises(ConfigError, match=r"spark.jars FOLDER delta"):
+    with pytest.raises(ConfigError, match="dcrec jars delta"):
         DeltaWarehouse(spark, "default", 7, None).check()

@@ -128,7 +128,7 @@ def test_an_archive_of_another_spark_and_one_that_is_missing_are_refused(
     session = Mock(version=version)
     session.sparkContext.getConf().getAll.return_value = [("spark.sql.warehouse.dir", "org.apache.iceberg.spark.x")]
     loader = session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    loader.loadClass.side_effect = Py4JJavaError("no such class", Mock())
+    loader.loadClass.side_effect = Py4JJavaError("no such class", Mock(_target_id="o0"))
     with pytest.raises(ConfigError) as refused:
         require_runtimes(session, conf)
     assert words in str(refused.value)

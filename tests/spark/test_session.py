@@ -12,6 +12,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark import session
 from dcrec_spark.spark.java import ensure_java
 from tests.spark.standalone import ROOT, plain_environment
@@ -252,7 +253,7 @@ def test_no_setting_of_spark_is_on_the_command_line_of_the_jvm() -> None:
     # The log of a job has a line for each event, stack traces too.
     (line,) = [json.loads(line) for line in errors.splitlines() if "Shop" in line]
     assert (line["run_id"], line["event"], line["level"]) == ("r1", 'say "this"\nand that', "error")
-    assert line["exception"].startswith('java.lang.RuntimeException: no "x"\n\tat ')
+    assert line["exception"].lstrip().startswith('java.lang.RuntimeException: no "x"\n\tat ')
 
 
 @pytest.mark.cluster
@@ -268,3 +269,22 @@ def test_what_spark_submit_was_told_stands(tmp_path: Path) -> None:
     for name, value in {**expected, "executorEnv.OMP_NUM_THREADS": "1"}.items():
         assert found["settings"][f"spark.{name}"] == value
     assert {worker["python"] for worker in found["workers"]} == {sys.executable}
+
+
+def test_what_java_could_not_start_with_is_named_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {"few": (256, 512), "enough": (256, 4096)}
+    raised = []
+    monkeypatch.setattr(session.resource, "setrlimit", lambda _, limit: raised.append(limit))
+    monkeypatch.setattr(session.resource, "getrlimit", lambda _: limits["few"])
+    with pytest.raises(ConfigError, match="may open 512 files, and Spark needs 1024 or more: raise ulimit -n"):
+        session._require_open_files()
+    monkeypatch.setattr(session.resource, "getrlimit", lambda _: limits["enough"])
+    session._require_open_files()
+    assert raised == [(1024, 4096)]
+    (tmp_path / "file").touch()
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+    session._require_scratch({"spark.local.dir": f"{tmp_path}/file/x, {tmp_path}/new"})
+    with pytest.raises(ConfigError, match=r"spark\.local\.dir: no directory that Spark can write to: .*file/x"):
+        session._require_scratch({"spark.local.dir": f"{tmp_path}/file/x"})

@@ -77,6 +77,9 @@ def test_the_right_to_write_is_found_without_writing(files: Files, tmp_path: Pat
     with pytest.raises(OSError, match="file"):
         files.check_writable(f"{tmp_path}/file/y")
     assert os.listdir(tmp_path) == ["file"]
+    if isinstance(files, LocalFiles):
+        with pytest.raises(OSError, match=r"its path has \d+ bytes"):
+            files.check_writable(str(tmp_path) + "/long" * 760)
 
 
 def test_a_write_that_fails_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

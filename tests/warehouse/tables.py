@@ -31,7 +31,7 @@ def tables_of(
     now = datetime(2026, 11, 20, 2, 15, 0, 123456, UTC)
     row = (
         run_id, RUN_DATE, "nightly", "published", 0, None, now, now, "model-1", "hash", None, '{"a": 1}',
-        {"users": users}, {"fit": 1.5}, {"python": "3.11"}, ["it's", 'a "warning"', ""],
+        {"users": users}, {"fit": 1.5}, {"python": "3.11"}, ["it's", 'a "warning"', ""], {"intercept": 3.5},
     )  # fmt: skip
     tables = {
         "recommendations": spark.createDataFrame(lists, schemas.recommendations(StringType(), LongType())),

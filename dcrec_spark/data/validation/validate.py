@@ -61,6 +61,7 @@ def validate(
     window: Window = ALL_DAYS,
     signed: bool = False,
     equal: bool = True,
+    refused: Callable[[dict[str, int], dict[str, int], DataFrame], None] | None = None,
 ) -> Validated:
     """Split raw rows into ratings and rejects, by the rules of ``config``.
 
@@ -68,7 +69,8 @@ def validate(
     where times don't. now : Seconds since 1970. Later timestamps are in the future. None: this machine's clock.
     to_fit : whether a model is fitted: this takes two users, two items, and ratings from 0 on, not all 0. signed :
     whether its ratings may be below 0. window : days of the ratings to use, of which the others are left out.
-    equal : whether all ratings may be equal.
+    equal : whether all ratings may be equal. refused : told the counts, the reasons and the rejects of rows that are
+    refused.
     Raises DataError: no rows, no good rows, a larger share of bad rows than ``max_reject_share``, several rows of one
     pair under ``duplicates=error``. Also one user only, one item only, a rating below 0, no rating above 0, or a file
     that cannot be read to its end. Raises ConfigError: ``duplicates=last`` without timestamps.
@@ -90,7 +92,12 @@ def validate(
         groups = _groups(labelled)
         rejects = labelled.filter(F.size("reasons") > 0).select("raw", "reasons")
         counts, reasons = _counts(groups, merged_rows)
-        _require_usable(groups, counts, reasons, config, rejects, window)
+        try:
+            _require_usable(groups, counts, reasons, config, rejects, window)
+        except DataError:
+            if refused is not None:
+                refused(counts, reasons, rejects)
+            raise
         good_rows = next(group for group in groups if not group.reasons)
         if to_fit:
             _require_fittable(good_rows, signed, equal)

@@ -24,6 +24,7 @@ from dcrec_spark.models.fitting.propensity import exposure_values
 from dcrec_spark.models.fitting.stages import FitCheckpoints, fit_factors, warm_start
 from dcrec_spark.models.params import SetsParams, initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
+from dcrec_spark.spark.cancellation import stop_on_interrupt
 from dcrec_spark.spark.lineage import cache_while_used, require_checkpoint_directory
 
 
@@ -103,6 +104,7 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
         self.checkpoints: FitCheckpoints | None = None
         initialise(self)
 
+    @stop_on_interrupt()
     def _fit(self, dataset: DataFrame) -> PoissonFactorizationModel:
         get = self.getOrDefault
         count, held_out = get("countCol"), get("validationIndicatorCol")

@@ -310,7 +310,7 @@ class Blend(Estimator[BlendModel]):
     Examples
     --------
     >>> from dcrec_spark import Blend, DeconfoundedMF
-    >>> rows = [(u, i, float((u * i) % 5 + 1)) for u in range(9) for i in range(9) if (u + i) % 3]
+    >>> rows = [(u, i, float((u * i) % 5 + 1)) for u in range(9) for i in range(9) if u // 5 == i // 5 or u == i - 5]
     >>> ratings = spark.createDataFrame(rows, "user int, item int, rating double")
     >>> members = {"none": DeconfoundedMF(adjustment="none", maxIter=3), "factors": DeconfoundedMF(maxIter=3)}
     >>> model = Blend(members).fit(ratings)

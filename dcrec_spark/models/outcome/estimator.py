@@ -48,6 +48,7 @@ from dcrec_spark.models.outcome.tables import FactorTables, completed
 from dcrec_spark.models.params import initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
 from dcrec_spark.settings.tables import BIAS_REG, CONFOUNDER_REG, PRESETS, REG_PARAM
+from dcrec_spark.spark.cancellation import stop_on_interrupt
 from dcrec_spark.spark.lineage import require_checkpoint_directory
 
 Exposure = PoissonFactorization | PoissonFactorizationModel
@@ -231,6 +232,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             seed=seed,
         )
 
+    @stop_on_interrupt()
     def _fit(self, dataset: DataFrame) -> DeconfoundedMFModel:
         family = consistent_family_of(self)
         require_exposure_model(self.getExposureWeight(), family.has_confounder)

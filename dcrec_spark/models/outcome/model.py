@@ -79,12 +79,12 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
 
     @property
     def userFactors(self) -> DataFrame:
-        """DataFrame[id, features: array<double>, bias: double, gamma: double]."""
+        """``DataFrame[id, features: array<double>, bias: double, gamma: double]``."""
         return self._tables.users.select("id", "features", "bias", "gamma")
 
     @property
     def itemFactors(self) -> DataFrame:
-        """DataFrame[id, features: array<double>, bias: double]."""
+        """``DataFrame[id, features: array<double>, bias: double]``."""
         return self._tables.items.select("id", "features", "bias")
 
     @property

@@ -8,8 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from dcrec_spark.data.ids import read_id
-from dcrec_spark.data.quoting import quoted
+from dcrec_spark.data.ids import plain_id
 from dcrec_spark.models.fitting.checks import require_usable
 from dcrec_spark.models.fitting.cluster_layout import lay_out_on_cluster
 from dcrec_spark.models.fitting.fit_resources import FitResources
@@ -64,7 +63,7 @@ def lay_out(
     resources.enter(few_partitions(df.sparkSession))
     sides = {"user": user_col, "item": item_col}
     pairs = df.select(
-        *(read_id(quoted(name), df.schema[name].dataType).alias(f"{side}_id") for side, name in sides.items()),
+        *(plain_id(df, name).alias(f"{side}_id") for side, name in sides.items()),
         *[F.expr(expression).cast("double").alias(name) for name, expression in values.items()],
         *([F.coalesce(f"`{held_out_col}`", F.lit(False)).alias("held_out")] if held_out_col else []),
     )

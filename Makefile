@@ -12,17 +12,16 @@ INSTALL := $(PIP) install --use-pep517 --constraint conf/constraints.txt
 TESTERS ?= 2
 TEST    := $(BIN)/python -m pytest --numprocesses=$(TESTERS) --dist=loadfile
 # JVMs of tests live for a minute or less. These options save two fifths of it; users and benchmarks get Java's defaults.
-QUICK_JVM := -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -XX:ReservedCodeCacheSize=240m \
-	-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote \
-	$(if $(filter Linux,$(shell uname)),-Djdk.lang.Process.launchMechanism=VFORK)
+QUICK_JVM := -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -XX:ReservedCodeCacheSize=240m -XX:+UnlockDiagnosticVMOptions \
+	-XX:-BytecodeVerificationRemote $(if $(filter Linux,$(shell uname)),-Djdk.lang.Process.launchMechanism=VFORK)
 # Extras that make pack installs for executors, and for drivers that run on the cluster.
 PACKED  ?= jobs,warehouse
 PACKAGE := pyproject.toml conf/constraints.txt $(shell find dcrec_spark conf -type f -not -name '*.pyc')
 CODE    := dcrec_spark jobs studies examples tests benchmarks docs/hooks
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-gate two-weeks promises lint format bench soak reproduce pack jars docs clean
-test test-all test-gate two-weeks promises: export JDK_JAVA_OPTIONS ?= $(QUICK_JVM)
+.PHONY: help demo test test-all test-gate test-spark two-weeks promises lint format bench soak reproduce pack jars docs clean
+test test-all test-gate test-spark two-weeks promises: export JDK_JAVA_OPTIONS ?= $(QUICK_JVM)
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,6 +46,15 @@ test-gate: $(VENV)/.warehouse-test jars
 	@$(TEST) -m warehouse tests/warehouse/test_jobs.py -k same_rows
 	@$(TEST) -m process tests/packaging
 
+# Everything but Spark is that of .venv. Models go from one to the other and back.
+ON_SPARK := tests/spark tests/models/test_contract.py tests/engine/test_cluster_side.py tests/models/outcome/test_rank.py
+test-spark: build/spark/$(VERSION)/.ready  ## Run a chosen part of the tests on another Spark: make test-spark VERSION=3.5.9
+	@DCREC_OTHER_PYTHON=$(abspath $(BIN)/python) build/spark/$(VERSION)/bin/python -m pytest -m 'not cluster' $(ON_SPARK) $(ARGS)
+
+build/spark/%/.ready: $(READY)
+	@$(BIN)/python -m venv --clear --without-pip $(@D) && $(PIP) --python $(@D)/bin/python install 'pyspark==$*' grpcio-status
+	@echo "import site; site.addsitedir('$$(echo $(abspath $(VENV))/lib/python*/site-packages)')" > "$$(echo $(@D)/lib/python*/site-packages)/others.pth" && touch $@
+
 two-weeks: $(VENV)/.warehouse-test jars  ## Simulate two weeks of nightly runs, and write docs/explanation/two-weeks.md
 	@DCREC_TWO_WEEKS=docs/explanation/two-weeks.md $(TEST) -m warehouse tests/warehouse/test_two_weeks.py $(ARGS)
 
@@ -59,14 +67,12 @@ promises: $(VENV)/.warehouse-test jars  ## Test every promise of docs/reference/
 
 lint: $(READY)  ## Check style and types
 	@$(BIN)/ruff check --quiet $(CODE) && $(BIN)/ruff format --check --quiet $(CODE) && $(BIN)/mypy
-
 format: $(READY)  ## Format the code
 	@$(BIN)/ruff check --fix --quiet $(CODE) && $(BIN)/ruff format $(CODE)
 
 bench: $(VENV)/.bench  ## Measure against MLlib, implicit, cmfrec, hpfrec and poismf (needs a C compiler)
 	@$(BIN)/python -m benchmarks.run $(ARGS)
-
-soak: $(READY)  ## Run fifty times in one process and fifty times in processes of their own, to find leaks
+soak: $(READY)  # fifty runs in one process, and fifty in processes of their own, to find leaks
 	@$(BIN)/python -m benchmarks.soak $(ARGS) && $(BIN)/python -m benchmarks.soak --own-processes $(ARGS)
 
 reproduce: $(READY)  ## The study of all rows and data sets: make reproduce DATA=folder ARGS="--only coat --work archive"
@@ -85,10 +91,8 @@ build/dcrec_spark.zip: $(READY) $(PACKAGE)
 
 jars: $(READY)
 	@$(BIN)/dcrec jars --folder $(VENV)/jars >/dev/null
-
 docs: $(READY)  ## Build the documentation into build/site, warnings are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo 'build/site/index.html'
-
 clean:  ## Remove .venv and everything that tools left behind
 	@rm -rf $(VENV) build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache spark-warehouse
 	@find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -98,13 +102,11 @@ $(READY): pyproject.toml conf/constraints.txt
 	@echo 'Installing dcrec-spark and Spark into $(VENV) (once; about 600 MB)...'
 	@$(INSTALL) --editable '.[dev]' && touch $@
 
-# More extras: bench, warehouse-test.
 $(VENV)/.%: $(READY)
 	@$(INSTALL) --editable '.[dev,$*]' && touch $@
 
 # Airflow needs other versions of much that is in .venv.
 build/schedulers/.ready: $(READY) tests/schedulers/requirements.txt
-	@echo 'Installing Airflow and the schemas of Kubernetes into build/schedulers (0.5 GB)...'
 	@$(BIN)/python -m venv --clear --without-pip build/schedulers
 	@$(PIP) --python build/schedulers/bin/python install --requirement tests/schedulers/requirements.txt
 	@touch $@

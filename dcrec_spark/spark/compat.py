@@ -48,14 +48,29 @@ def series_of(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def require_supported(version: str | None = None) -> None:
+def require_supported(spark: SparkSession | None = None) -> None:
     """Refuse a version of Spark that this package does not run on. None: the installed one. Raises ConfigError."""
-    version = version or pyspark.__version__
+    version = pyspark.__version__ if spark is None else spark.version
     if series_of(version) not in SUPPORTED:
         raise ConfigError(
             f"Spark {version} is not supported: dcrec-spark runs on {', '.join(SUPPORTED[:-1])} and {SUPPORTED[-1]}; "
             "install one of them (pip install 'pyspark==4.1.*'), or submit the job to a cluster that has one"
         )
+    if spark is not None and not is_classic(spark) and series_of(version) == "3.5":
+        raise ConfigError(f"Spark Connect is supported from 4.0 on, and this is Spark {version}: use a classic session")
+
+
+def is_classic(spark: SparkSession) -> bool:
+    """Whether the session has the driver's JVM in its own process. One of Spark Connect has not."""
+    return hasattr(spark, "_jsparkSession")
+
+
+def same_frame(frame: DataFrame) -> DataFrame:
+    """Return another object for the same rows, which does not keep the frame alive."""
+    inside: Any = frame
+    if is_classic(frame.sparkSession):
+        return DataFrame(inside._jdf, frame.sparkSession)
+    return cast(DataFrame, type(inside)(inside._plan, frame.sparkSession))
 
 
 def collect_arrow(frame: DataFrame) -> pa.Table:

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from dcrec_spark.spark.compat import is_classic
+
 # How HDFS says that another writer has a file open, or had it open when it died.
 _LEASED = ("AlreadyBeingCreatedException", "RecoveryInProgressException")
 # How an object store says that an object is not the one that was to be replaced; the last two where it is none at all.
@@ -185,12 +187,9 @@ def _write(stream: Any, content: bytes) -> None:
 
 def default_file_system(spark: SparkSession) -> str:
     """Return where Spark looks for a path without a scheme: ``file:///``, or ``hdfs://namenode``."""
+    if not is_classic(spark):
+        return "file:"  # the package writes whole addresses, and knows no other place there
     return str(spark._jsparkSession.sessionState().newHadoopConf().get("fs.defaultFS"))
-
-
-def has_jvm(spark: SparkSession) -> bool:
-    """Whether the session is classic Spark's, with the JVM in reach, and not one of Spark Connect."""
-    return hasattr(spark, "_jsparkSession")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.spark.compat import SUPPORTED, series_of
+from dcrec_spark.spark.compat import SUPPORTED, is_classic, series_of
 from dcrec_spark.spark.java import ensure_java
 from dcrec_spark.spark.session import conf_file
 
@@ -82,7 +82,7 @@ def listed_jars(spark: str | None = None) -> list[Jar]:
 
 def series_with_runtime(product: str) -> list[str]:
     """Return the series of Spark that a runtime of ``iceberg`` or ``delta`` is listed for."""
-    return [series for series in SUPPORTED if any(jar.artifact.startswith(product) for jar in listed_jars(series))]
+    return [series for series in SUPPORTED if any(_is_meant(jar, product) for jar in listed_jars(series))]
 
 
 def fetch_jars(folder: Path, artifacts: Sequence[str] = ()) -> list[Path]:
@@ -124,7 +124,7 @@ def require_runtimes(spark: SparkSession, conf: Mapping[str, str]) -> None:
     conf : what the session was asked for, besides its own settings.
     Raises ConfigError: names the version of both, and the cure.
     """
-    if not hasattr(spark, "_jsparkSession"):
+    if not is_classic(spark):
         return
     settings = {**dict(spark.sparkContext.getConf().getAll()), **conf}
     named = f"{settings.get('spark.jars', '')},{settings.get('spark.jars.packages', '')}"

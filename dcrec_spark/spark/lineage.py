@@ -12,16 +12,20 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 from weakref import WeakSet, finalize
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import Broadcast, SparkContext, StorageLevel
+from pyspark import Broadcast, StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.spark.compat import is_classic, same_frame
 from dcrec_spark.spark.planning import borrow
 
+# A range of so many rows has a partition for each core.
+_MANY = 1 << 20
 # Adaptive execution merges the small shuffles of a fit into one partition and forgets where blocks lie when it plans
 # a cache; a fit lays its blocks itself.
 _PLANNING = {"spark.sql.adaptive.enabled": "false"}
@@ -36,11 +40,15 @@ def fixed_placement(spark: SparkSession) -> Iterator[None]:
 
 def cores(spark: SparkSession) -> int:
     """Count the tasks that the cluster runs side by side."""
+    if not is_classic(spark):
+        return max(1, spark.range(_MANY).select(F.spark_partition_id()).distinct().count())
     return max(1, spark.sparkContext.defaultParallelism)
 
 
 def is_local(spark: SparkSession) -> bool:
     """Whether driver and executors share one process, so that nothing is lost but all at once."""
+    if not is_classic(spark):
+        return False
     master = spark.sparkContext.master or ""
     return master.startswith("local") and not master.startswith("local-cluster")
 
@@ -50,7 +58,8 @@ def require_checkpoint_directory(spark: SparkSession) -> None:
 
     Raises ConfigError: names the setting. MLlib goes on in silence, and its users meet stack overflows or a lost job.
     """
-    if is_local(spark) or spark.sparkContext.getCheckpointDir():
+    # What a server of Spark Connect has, nobody can ask. A fit over its blocks warns.
+    if not is_classic(spark) or is_local(spark) or spark.sparkContext.getCheckpointDir():
         return
     raise ConfigError(
         f"no checkpoint directory is set, and this session runs on a cluster ({spark.sparkContext.master}): a lost "
@@ -61,6 +70,8 @@ def require_checkpoint_directory(spark: SparkSession) -> None:
 
 def checkpoint_directory(spark: SparkSession) -> str | None:
     """Return where reliable checkpoints go. None without such a place."""
+    if not is_classic(spark):
+        return None
     place: str | None = spark.sparkContext.getCheckpointDir()
     return place
 
@@ -80,6 +91,9 @@ def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
 def keep(frame: DataFrame) -> "Kept":
     """Persist a frame and return the same rows with a plan of one scan. The lineage stays complete."""
     session = frame.sparkSession
+    if not is_classic(session):  # its sessions can cut a plan at a checkpoint only
+        cut = frame.localCheckpoint(eager=True)
+        return Kept(cut, cut)
     frame.persist(StorageLevel.MEMORY_AND_DISK)
     rows = frame._jdf.queryExecution().toRdd()
     cut = session._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False)
@@ -104,9 +118,9 @@ class Kept:
         return Kept(frame, frame), Checkpoint(frame)
 
 
-# Cached frames that are in use; and those that nobody refers to any more, each with the context that caches it.
+# Cached frames that are in use; and copies of those that nobody refers to any more.
 _IN_USE: WeakSet[DataFrame] = WeakSet()
-_ABANDONED: SimpleQueue[tuple[SparkContext, Any]] = SimpleQueue()
+_ABANDONED: SimpleQueue[DataFrame] = SimpleQueue()
 _CACHE_LOCK = Lock()
 
 
@@ -121,7 +135,7 @@ def cache_while_used(frame: DataFrame) -> DataFrame:
         unpersist_abandoned()
         frame.persist()
         _IN_USE.add(frame)
-    finalize(frame, _ABANDONED.put, (frame.sparkSession.sparkContext, frame._jdf)).atexit = False
+    finalize(frame, _ABANDONED.put, same_frame(frame)).atexit = False
     return frame
 
 
@@ -129,10 +143,15 @@ def unpersist_abandoned() -> None:
     """Unpersist the frames that nobody refers to, but for those that share the cache of one in use."""
     with suppress(Empty):
         while True:
-            context, frame = _ABANDONED.get_nowait()
-            # A context that was stopped caches nothing.
-            if context._jsc is not None and not any(frame.sameSemantics(used._jdf) for used in _IN_USE):
-                frame.unpersist(False)
+            frame = _ABANDONED.get_nowait()
+            if not _is_stopped(frame.sparkSession) and not any(frame.sameSemantics(used) for used in _IN_USE):
+                frame.unpersist()
+
+
+def _is_stopped(spark: SparkSession) -> bool:
+    """Whether the session was stopped. It caches nothing then."""
+    session: Any = spark
+    return bool(session.sparkContext._jsc is None if is_classic(spark) else session.is_stopped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +162,8 @@ class Checkpoint:
 
     def destroy(self) -> None:
         """Delete the rows, when no recomputation will read them again. Spark would keep them for good."""
+        if not is_classic(self.frame.sparkSession):
+            return  # the server deletes them with the frame
         spark, rows = self.frame.sparkSession, self.frame._jdf.queryExecution().logical().rdd()
         file = rows.getCheckpointFile()
         if file.isDefined():
@@ -157,6 +178,8 @@ def delete_unreachable_shuffles(spark: SparkSession) -> None:
     It hears of them from the driver's garbage collector, which a driver that holds little hardly ever wakes (Spark
     itself does so every half hour). Until then the files of all past sweeps lie on the executors' disks.
     """
+    if not is_classic(spark):
+        return
     jvm: Any = spark._jvm
     gc.collect()  # Python's own garbage refers to the JVM's
     jvm.System.gc()
@@ -182,4 +205,16 @@ def broadcast(spark: SparkSession, value: Any) -> Broadcasted:
     Never unpersist it while something might: that deletes the file that Python workers read, and an executor which
     still remembers where that file was does not fetch it again.
     """
+    if not is_classic(spark):
+        return cast(Broadcasted, Carried(value))
     return spark.sparkContext.broadcast(value)
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """A value that travels with each function that reads it: Spark Connect has no broadcasts."""
+
+    value: Any
+
+    def destroy(self) -> None:
+        """Nothing: it goes with the function."""

@@ -14,6 +14,8 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
+from dcrec_spark.spark.compat import is_classic
+
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 # Lets adaptive execution merge the small partitions of what is cached, too.
 ADAPTIVE_CACHE = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
@@ -108,6 +110,8 @@ def rows_at_most(frame: DataFrame) -> int | None:
 
     None where Spark does not know. Parts that were computed again, after a loss, may have been counted twice.
     """
+    if not is_classic(frame.sparkSession):
+        return None
     plan = frame._jdf.queryExecution().optimizedPlan()
     while plan.nodeName() in _NO_MORE_ROWS:
         plan = plan.child()

@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, interruption
+from dcrec_spark.spark.compat import is_classic
 from dcrec_spark.spark.lineage import is_local
 from dcrec_spark.version import __version__
 
@@ -43,7 +44,7 @@ def require_workers(spark: SparkSession) -> str:
     Raises ConfigError: the workers have another version of Python or of this package, or lack packages. Says what to
     set.
     """
-    if not hasattr(spark, "_jsparkSession"):
+    if not is_classic(spark):
         words = "not checked: a session of Spark Connect has no Spark context"
         log.debug("Python workers %s", words)
         return words

@@ -28,7 +28,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.spark.compat import require_supported
+from dcrec_spark.spark.compat import is_classic, require_supported
 from dcrec_spark.spark.java import ensure_java, without_incubator_warning
 
 DEFAULT_MASTER = "local[*]"
@@ -36,6 +36,8 @@ _PARTITIONS_PER_CORE = 4
 _LOOPBACK = "127.0.0.1"
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _MIB = 2**20
+# Spark's default: a session of Spark Connect does not tell what its server is set to.
+_CONNECT_RESULTS = 1024.0 * _MIB
 # A usual limit. With 256 Java cannot load its classes.
 _OPEN_FILES = 1024
 _PROPERTY = re.compile(r"^\s*([^\s#!=:]+)\s*[=:\s]\s*(.*?)\s*$", re.MULTILINE)
@@ -74,7 +76,7 @@ def build_session(
     """
     wanted = dict(conf or {})
     active = SparkSession.getActiveSession()
-    require_supported(active.version if active is not None else None)
+    require_supported(active)
     if active is not None:
         return _adjust(active, wanted)
     if "spark.remote" in wanted or "SPARK_REMOTE" in os.environ:
@@ -220,7 +222,7 @@ def _quieten() -> None:
 
 def name_run(spark: SparkSession, **names: str) -> None:
     """Name a run in the lines that the JVM logs from now on."""
-    if hasattr(spark, "_jsparkSession"):
+    if is_classic(spark):
         jvm: Any = spark._jvm
         for name, value in names.items():
             jvm.System.setProperty(f"dcrec.{name}", value)
@@ -239,6 +241,8 @@ def _collector(wanted: Mapping[str, str]) -> str:
 
 def jvm_limits(spark: SparkSession) -> tuple[float, float]:
     """Return how many bytes the driver's JVM may take, and how many of results Spark collects into it at once."""
+    if not is_classic(spark):
+        return math.inf, _CONNECT_RESULTS
     jvm: Any = spark._jvm
     results = spark.sparkContext._jsc.sc().conf().getSizeAsBytes("spark.driver.maxResultSize", "1g")
     return float(jvm.java.lang.Runtime.getRuntime().maxMemory()), float(results or math.inf)
@@ -330,7 +334,7 @@ def _escape(text: str) -> str:
 
 def scratch_places(session: SparkSession) -> dict[str, str]:
     """Name the directories that Spark writes to on its way, by the settings that say where. Several have commas."""
-    if not hasattr(session, "_jsparkSession"):  # Spark Connect keeps its paths to itself
+    if not is_classic(session):  # Spark Connect keeps its paths to itself
         return {}
     context = session.sparkContext
     scratch = os.environ.get("SPARK_LOCAL_DIRS") or context.getConf().get("spark.local.dir", tempfile.gettempdir())

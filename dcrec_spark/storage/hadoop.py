@@ -9,7 +9,8 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, ConflictError
-from dcrec_spark.spark.hadoop import HadoopFileSystem, has_jvm
+from dcrec_spark.spark.compat import is_classic
+from dcrec_spark.spark.hadoop import HadoopFileSystem
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, temporary_name
 
 # HDFS gives a dead writer's lease to the next one after its soft limit of 60 s.
@@ -23,7 +24,7 @@ class HadoopStore(HadoopFileSystem):
     store: ClassVar[str]
 
     def __init__(self, spark: SparkSession | None, uri: str, setting: str) -> None:
-        if spark is None or not has_jvm(spark):
+        if spark is None or not is_classic(spark):
             raise ConfigError(
                 f"{setting} is {uri!r}: {self.store} needs a driver with a JVM, not Spark Connect; "
                 "run the job with spark-submit, or choose a path on a shared file system"

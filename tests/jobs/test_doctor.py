@@ -44,6 +44,9 @@ def test_every_fault_is_told_with_its_setting_not_the_first_alone(spark: SparkSe
     assert "none.parquet" in findings["input"].text
     assert findings["output"].state == "bad"
     assert "output.path" in findings["output"].text
+    foreign = found({"spark.conf": '{"spark.jars": "jars/iceberg-spark-runtime-3.3_2.12-1.8.1.jar"}'})["Spark"]
+    assert foreign.state == "bad"
+    assert f"is built for Spark 3.3, and this is Spark {spark.version}" in foreign.text
     left_open = found({})
     assert left_open["input"] == Finding("input", "open", "neither input.path nor input.table is set")
     assert left_open["output"].state == "open"

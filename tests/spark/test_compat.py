@@ -31,7 +31,7 @@ N = 7
 @pytest.mark.parametrize(
     "use",
     [
-        require_supported,
+        lambda version: require_supported(Mock(version=version)),
         lambda version: lay_out(Mock(**{"sparkSession.version": version}), "user", "item", {}, Mock(), Mock()),
     ],
     ids=["session", "fit"],
@@ -45,6 +45,11 @@ def test_a_session_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: Mock(version="3.4.4"))
     with pytest.raises(ConfigError, match=r"Spark 3\.4\.4 is not supported"):
         build_session()
+
+
+def test_connect_of_3_5_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"from 4\.0 on, and this is Spark 3\.5\.9: use a classic session"):
+        require_supported(Mock(spec=["version"], version="3.5.9"))
 
 
 @pytest.mark.parametrize("n", [1, N, 5000])
@@ -65,7 +70,7 @@ def test_each_number_is_in_its_partition(numbered: DataFrame) -> None:
 
 
 def test_groups_of_placed_rows_are_where_they_were_placed(spark: SparkSession, numbered: DataFrame) -> None:
-    """Two shuffles, one of each side; a number without rows of one side has an empty table of it."""
+    """Two shuffles, one of each side. A number without rows of one side has an empty table of it."""
     few = place(spark.range(3).select(F.col("id").cast("int").alias("few")), N, "few")
 
     def count(left: pa.Table, right: pa.Table) -> pa.Table:

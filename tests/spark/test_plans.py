@@ -93,8 +93,8 @@ def test_a_frame_is_cached_until_nobody_refers_to_it(spark: SparkSession) -> Non
     """Nor to one of the same plan, which shares its cache. It goes when the next one comes, and what was made from it
     stays right. Of a stopped context nothing is asked.
     """
-    stopped = Mock()
-    lineage._ABANDONED.put((Mock(_jsc=None), stopped))
+    stopped = Mock(**{"sparkSession.sparkContext._jsc": None})
+    lineage._ABANDONED.put(stopped)
     frame = cache_while_used(spark.range(3))
     before = persisted(spark)
     frame.count()

@@ -16,7 +16,7 @@ from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
 from dcrec_spark.models.fitting.process_layout import CollectedPairs, lay_out_in_process
-from dcrec_spark.spark.compat import require_supported
+from dcrec_spark.spark.compat import is_classic, require_supported
 from dcrec_spark.spark.lineage import is_local
 from dcrec_spark.spark.planning import few_partitions, rows_at_most
 from dcrec_spark.spark.preflight import require_workers
@@ -57,7 +57,7 @@ def lay_out(
     ConfigError: this version of Spark is not supported, the session's Python workers cannot run this package, or
     exchange=local or broadcast, and the driver has no room.
     """
-    require_supported(df.sparkSession.version)
+    require_supported(df.sparkSession)
     # Without a cluster, a fit in this process needs no Python workers, which are slow to start.
     if not is_local(df.sparkSession):
         require_workers(df.sparkSession)
@@ -79,6 +79,8 @@ def lay_out(
             if collected is not None:
                 return lay_out_in_process(collected, columns, settings, distinct, new_only)
         require_workers(df.sparkSession)
+        if not is_classic(df.sparkSession):
+            _log.warning("Spark Connect recomputes nothing: a lost executor ends this fit, which runs over its blocks")
         checked = require_usable(pairs, list(values), columns, settings.signed)
         if settings.exchange != "auto" and checked.rows <= _FEW and not given:
             _log.warning("exchange=%s: so few ratings take seconds with auto, and minutes in tasks", settings.exchange)

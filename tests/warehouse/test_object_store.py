@@ -292,7 +292,7 @@ def test_old_runs_go_and_one_that_is_kept_is_gone_back_to(
         point_to(sink, run_id, version)
 
     monkeypatch.setattr(ObjectStoreSink, "_point_to", removed)
-    with pytest.raises(DataError, match=r"run r2 .* was removed meanwhile; readers are back on run r4"):
+    with pytest.raises(ConflictError, match=r"run r2 .* was removed meanwhile, by a run that keeps fewer"):
         output.sink.restore("r2")
     assert output.found() == whole("r4")
 

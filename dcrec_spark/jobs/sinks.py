@@ -142,7 +142,8 @@ class Places:
             _log.warning(str(error))
             current = None
         runs = []
-        for run_id in reversed(self.directory.run_ids()):
+        named = set() if current is None else {current}  # it may be gone
+        for run_id in sorted(named.union(self.directory.run_ids()), reverse=True):
             path, damage, record = run_path(root, run_id), None, {}
             tables = tuple(entry.name for entry in files.list(path) if entry.is_directory)
             try:
@@ -150,8 +151,8 @@ class Places:
             except DataError as error:
                 damage = str(error)
             tables = tuple(record.get("tables", tables))
-            current_tables = tables if run_id == current else ()
-            runs.append(StoredRun(run_id, str(record.get("run_date", "?")), tables, current_tables, damage))
+            shown = (tables or (run_id,)) if run_id == current else ()
+            runs.append(StoredRun(run_id, str(record.get("run_date", "?")), tables, shown, damage))
         return runs
 
     def roll_back(self, run_id: str) -> None:

@@ -49,7 +49,11 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None, promises: Pr
         F.coalesce(F.sum("not_finite"), F.lit(0)).alias("scores that are null, NaN or infinite"),
     ).collect()[0].asDict()  # fmt: skip
     if breaches.pop("users") == 0:
-        raise AuditError("the recommendations are empty: every user has seen every item, or none was ranked")
+        raise AuditError(
+            "the recommendations are empty: every user has seen every item, or none was ranked. "
+            "recommend.exclude_seen=false recommends seen items too. Where everybody has rated everything, nothing "
+            "confounds: outcome.adjustment=none (adjustment='none' in Python) fits without an exposure model"
+        )
     if seen is not None:
         pairs = seen.select(*_PAIR)
         breaches["recommended items that the user has seen"] = table.join(pairs, _PAIR, "left_semi").count()

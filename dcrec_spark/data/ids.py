@@ -58,6 +58,12 @@ def read_id(cell: Column, stored: DataType, id_type: IdType = "auto") -> Column:
     return F.when(number.cast("string") == F.trim(cell), number)  # not 007, which 7 would become
 
 
+def plain_id(frame: DataFrame, name: str) -> Column:
+    """Return a column of ids: numbers of other types as long, text and whole numbers as they are."""
+    cell, stored = quoted(name), frame.schema[name].dataType
+    return cell if isinstance(stored, (StringType, *WHOLE_NUMBERS)) else read_id(cell, stored)
+
+
 def can_be_id(stored: DataType) -> bool:
     """Tell whether a column of this type can hold ids."""
     is_whole = isinstance(stored, DecimalType) and stored.scale == 0

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Lock
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 from weakref import WeakSet, finalize
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.spark.compat import is_classic, same_frame
+from dcrec_spark.spark.compat import is_classic, require_classic, same_frame
 from dcrec_spark.spark.planning import borrow
 
 # A range of so many rows has a partition for each core.
@@ -58,7 +58,7 @@ def require_checkpoint_directory(spark: SparkSession) -> None:
 
     Raises ConfigError: names the setting. MLlib goes on in silence, and its users meet stack overflows or a lost job.
     """
-    # What a server of Spark Connect has, nobody can ask. A fit over its blocks warns.
+    # A session of Spark Connect fits in its own process.
     if not is_classic(spark) or is_local(spark) or spark.sparkContext.getCheckpointDir():
         return
     raise ConfigError(
@@ -91,10 +91,9 @@ def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
 def keep(frame: DataFrame) -> "Kept":
     """Persist a frame and return the same rows with a plan of one scan. The lineage stays complete."""
     session = frame.sparkSession
-    if not is_classic(session):  # its sessions can cut a plan at a checkpoint only
-        cut = frame.localCheckpoint(eager=True)
-        return Kept(cut, cut)
     frame.persist(StorageLevel.MEMORY_AND_DISK)
+    if not is_classic(session):  # the plan grows with each use: no fit goes over blocks there
+        return Kept(frame, frame)
     rows = frame._jdf.queryExecution().toRdd()
     cut = session._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False)
     return Kept(DataFrame(cut, session), frame)
@@ -162,8 +161,6 @@ class Checkpoint:
 
     def destroy(self) -> None:
         """Delete the rows, when no recomputation will read them again. Spark would keep them for good."""
-        if not is_classic(self.frame.sparkSession):
-            return  # the server deletes them with the frame
         spark, rows = self.frame.sparkSession, self.frame._jdf.queryExecution().logical().rdd()
         file = rows.getCheckpointFile()
         if file.isDefined():
@@ -178,8 +175,6 @@ def delete_unreachable_shuffles(spark: SparkSession) -> None:
     It hears of them from the driver's garbage collector, which a driver that holds little hardly ever wakes (Spark
     itself does so every half hour). Until then the files of all past sweeps lie on the executors' disks.
     """
-    if not is_classic(spark):
-        return
     jvm: Any = spark._jvm
     gc.collect()  # Python's own garbage refers to the JVM's
     jvm.System.gc()
@@ -205,16 +200,5 @@ def broadcast(spark: SparkSession, value: Any) -> Broadcasted:
     Never unpersist it while something might: that deletes the file that Python workers read, and an executor which
     still remembers where that file was does not fetch it again.
     """
-    if not is_classic(spark):
-        return cast(Broadcasted, Carried(value))
+    require_classic(spark, "a broadcast", "run this in a classic session, and load a saved model here")
     return spark.sparkContext.broadcast(value)
-
-
-@dataclass(frozen=True, eq=False)
-class Carried:
-    """A value that travels with each function that reads it: Spark Connect has no broadcasts."""
-
-    value: Any
-
-    def destroy(self) -> None:
-        """Nothing: it goes with the function."""

@@ -12,7 +12,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql.types import NumericType
 
-from dcrec_spark.data.ids import read_id
+from dcrec_spark.data.ids import plain_id
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import KernelInput, Update
@@ -138,8 +138,7 @@ def place_features(
     # Names of its own: those of a user's frame may have dots, or be "id".
     columns = FeatureColumns(tuple(TableColumn(f"feature_{at}", None) for at in range(len(names))))
     of_names = [quoted(name).alias(c.name) for name, c in zip(names, columns.of_table, strict=True)]
-    identity = read_id(quoted(id_column), table.schema[id_column].dataType)
-    renamed = table.select(identity.alias("id"), *of_names)
+    renamed = table.select(plain_id(table, id_column).alias("id"), *of_names)
     return resources.add(layout.place(is_user, renamed, columns)), names
 
 

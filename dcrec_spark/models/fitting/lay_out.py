@@ -8,15 +8,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from dcrec_spark.data.ids import read_id
-from dcrec_spark.data.quoting import quoted
+from dcrec_spark.data.ids import plain_id
 from dcrec_spark.models.fitting.checks import require_usable
 from dcrec_spark.models.fitting.cluster_layout import lay_out_on_cluster
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
 from dcrec_spark.models.fitting.process_layout import CollectedPairs, lay_out_in_process
-from dcrec_spark.spark.compat import is_classic, require_supported
+from dcrec_spark.spark.compat import require_classic, require_supported
 from dcrec_spark.spark.lineage import is_local
 from dcrec_spark.spark.planning import few_partitions, rows_at_most
 from dcrec_spark.spark.preflight import require_workers
@@ -64,7 +63,7 @@ def lay_out(
     resources.enter(few_partitions(df.sparkSession))
     sides = {"user": user_col, "item": item_col}
     pairs = df.select(
-        *(read_id(quoted(name), df.schema[name].dataType).alias(f"{side}_id") for side, name in sides.items()),
+        *(plain_id(df, name).alias(f"{side}_id") for side, name in sides.items()),
         *[F.expr(expression).cast("double").alias(name) for name, expression in values.items()],
         *([F.coalesce(f"`{held_out_col}`", F.lit(False)).alias("held_out")] if held_out_col else []),
     )
@@ -78,9 +77,12 @@ def lay_out(
             collected = _collected(pairs, given, settings, driver)
             if collected is not None:
                 return lay_out_in_process(collected, columns, settings, distinct, new_only)
+        require_classic(
+            df.sparkSession,
+            f"a fit over the cluster's blocks (exchange={settings.exchange})",
+            "exchange='local' fits in this process, and a model that was saved elsewhere can be loaded here",
+        )
         require_workers(df.sparkSession)
-        if not is_classic(df.sparkSession):
-            _log.warning("Spark Connect recomputes nothing: a lost executor ends this fit, which runs over its blocks")
         checked = require_usable(pairs, list(values), columns, settings.signed)
         if settings.exchange != "auto" and checked.rows <= _FEW and not given:
             _log.warning("exchange=%s: so few ratings take seconds with auto, and minutes in tasks", settings.exchange)

@@ -1,6 +1,6 @@
 """A session of Spark Connect on loopback: all that a classic one says of a fit in one process, and what is refused.
 
-Needs grpcio-status, which make test-spark installs.
+Needs grpcio-status, of the extra warehouse-test.
 """
 
 import json
@@ -12,7 +12,6 @@ import pytest
 from dcrec_spark.spark.compat import series_of
 from tests.spark.test_versions import HERE, run_python
 
-pytest.importorskip("grpc")
 pytestmark = pytest.mark.process
 
 # Fits and saves, or loads what was saved. Prints everything that the model says.

@@ -249,8 +249,7 @@ def test_missing_predictions_are_counted_and_refused_or_dropped_for_all(spark: S
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        ({"rating": math.nan}, "1 of 2 rows cannot be evaluated: rating is null, infinite, negative"),
-        ({"rating": -1.0}, "1 of 2 rows cannot be evaluated: rating is null, infinite, negative"),
+        ({"rating": math.nan}, "1 of 2 rows cannot be evaluated: rating is null, infinite, or over"),
         ({"rating": 2000.0}, "over 1000 where gain is a power of 2"),
         ({"user": "u", "item": 1}, "1 of 2 rows cannot be evaluated: they repeat a pair of user and item"),
     ],

@@ -1,5 +1,6 @@
 """Lists from the whole catalogue against loops: hits, misses, users without a list, and what is refused."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -138,7 +139,7 @@ TESTED: Rows = [(1, 6, None, 4.0, True), (1, 9, None, 2.0, True)]
         ((1, 5, 5.0, None, False), "duplicates"),
         ((1, 6, None, 3.0, True), "duplicates"),
         ((None, 6, None, 3.0, True), "null_ids"),
-        ((1, 10, None, -1.0, True), "unusable_ratings"),
+        ((1, 10, None, math.nan, True), "unusable_ratings"),
     ],
 )
 def test_rows_that_cannot_be_used_are_counted(more: Any, fault: str) -> None:

@@ -165,6 +165,4 @@ def test_the_second_best_is_compared_on_the_same_resamples() -> None:
     assert "trial 1 is better than trial 2" in choose([alike, one], SETTINGS).verdict()
     assert "trial 1 is not shown to be better than trial 3" in choose([unlike, one], SETTINGS).verdict()
     assert "no second trial" in choose([one], SETTINGS).verdict()
-    bare = [row(1, 0.1, ()), row(2, 0.2, ())]
-    assert "+0.1000; without resamples" in choose(bare, replace(SETTINGS, replications=0)).verdict()
     assert [r.trial for r in choose([row(4, 0.5), row(3, 0.5)], SETTINGS).trials] == [3, 4]

@@ -118,6 +118,7 @@ def test_cross_validation_is_fits_by_hand(spark: SparkSession) -> None:
     folded.unpersist()
 
 
+@pytest.mark.long
 def test_train_validation_split_in_two_threads_is_fits_by_hand(spark: SparkSession, tmp_path: Path) -> None:
     """Both stages in each fit; the larger NDCG wins, and the session is left as it was. Saved, it comes back."""
     there, adaptive = NAMES.frame(spark).persist(), spark.conf.get("spark.sql.adaptive.enabled")

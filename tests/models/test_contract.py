@@ -131,6 +131,7 @@ def test_a_loaded_estimator_is_the_saved_one(estimator: Any, tmp_path: Path) -> 
     assert [p.name for p in loaded._paramMap] == [p.name for p in estimator._paramMap]
 
 
+@pytest.mark.long
 def test_a_loaded_pipeline_fits_the_same_model_in_blocks(
     spark: SparkSession, of: Configuration, estimator: Any, model: Any, tmp_path: Path
 ) -> None:

@@ -67,6 +67,7 @@ def overlap(one: Any, other: Any, n: int = 20) -> float:
     return float(np.mean([len(lists[0][user] & lists[1][user]) / n for user in lists[0]]))
 
 
+@pytest.mark.long
 def test_explicit_als_is_the_classical_model_with_a_prior_by_count(ratings: DataFrame) -> None:
     train, held_out = ratings.where("not held"), ratings.where("held")
     als, other_seed = (
@@ -83,6 +84,7 @@ def test_explicit_als_is_the_classical_model_with_a_prior_by_count(ratings: Data
     ours.release()
 
 
+@pytest.mark.long
 def test_implicit_als_of_ones_is_the_weighted_model(ratings: DataFrame) -> None:
     """A count of 1 has weight 1 + alpha in both, and is the 1 that both are fitted to."""
     train = ratings.where("not held").withColumn("rating", F.lit(1.0))

@@ -175,6 +175,7 @@ def test_a_propensity_of_the_smallest_number_is_named(spark: SparkSession) -> No
         outcome(adjustment="ipw", propensityCol="p").fit(ratings)
 
 
+@pytest.mark.long
 def test_sides_may_lie_differently(
     spark: SparkSession,
     fitted: DeconfoundedMFModel,
@@ -206,6 +207,7 @@ def test_order_and_partitions_change_nothing_the_seed_does_and_precision_hardly(
         model.release()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reliable", [True, False], ids=["checkpoint-directory", "local-checkpoint"])
 def test_a_placed_fit_outlives_the_end_of_its_lineage(
     spark: SparkSession, reliable: bool, monkeypatch: pytest.MonkeyPatch

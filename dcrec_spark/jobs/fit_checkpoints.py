@@ -78,7 +78,7 @@ class StoredCheckpoints:
         with _explain_full_disk(name), _stage(files, f"{self._directory}/{name}") as making:
             tables = {}
             for table, frame in sweep.tables.items():
-                rows = write_table(files, f"{making}/{table}", frame, "output.path")
+                rows = write_table(files, f"{making}/{table}", frame, "output.path").rows
                 tables[table] = fingerprint(files, f"{making}/{table}", rows)._asdict()
             facts = {"past": asdict(sweep.past), "shared": sweep.shared, "tables": tables}
             files.write(f"{making}/{_SWEEP}", sealed(facts))

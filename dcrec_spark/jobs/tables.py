@@ -89,7 +89,12 @@ def list_tables(
     if "vectors" in extra:
         tables |= _vector_tables(model, run)
     if "overlap" in extra and ratings is not None:
-        tables |= _overlap_tables(context, model, ratings, users)
+        if model.exposureModel is None:
+            run.warnings.append(
+                "overlap is not published: the members of the blend that have an exposure model weigh 0"
+            )
+        else:
+            tables |= _overlap_tables(context, model, ratings, users)
     return _with_changes(context, tables) if "changes" in extra else tables
 
 

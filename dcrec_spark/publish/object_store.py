@@ -13,9 +13,8 @@
 
 Readers find the same as on a file system. The steps are those of :mod:`dcrec_spark.publish.protocol`. A run notes the
 version of the pointer when it begins, and committing puts the new one only if the store still has that version: of runs
-that overlap, the first to commit wins, and no lock is asked. A process that dies leaves the old pointer or the new one.
- Nobody knows at once that it is dead, so a directory that never was current goes when nothing in
-it is younger than two days.
+that overlap, the first to commit wins, without a lock. A process that dies leaves the old pointer or the new one. Nobody
+knows at once that it is dead, so a directory that never was current goes when nothing in it is younger than two days.
 """
 
 import logging

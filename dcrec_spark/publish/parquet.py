@@ -327,7 +327,7 @@ def write_parts(
     """Write tables and folders below a path, and take their checksums."""
     written, saved = {}, {}
     for name, table in tables.items():
-        rows = write_table(files, f"{path}/{name}", table, SETTING)
+        rows = write_table(files, f"{path}/{name}", table, SETTING).rows
         written[name] = fingerprint(files, f"{path}/{name}", rows)
     for name, save in folders.items():
         save(files.uri(f"{path}/{name}"))

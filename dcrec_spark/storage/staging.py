@@ -7,7 +7,7 @@ from math import inf
 from typing import NamedTuple
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import MapType
 
@@ -100,28 +100,11 @@ def require_writable(files: Files, path: str, given: str, setting: str) -> None:
         ) from error
 
 
-def write_table(files: Files, path: str, table: DataFrame, setting: str) -> int:
-    """Write a table, and return its rows. Raises DataError: names ``setting``, as the driver does not see them all."""
-    observed = Observation()
-    counted = table.observe(observed, F.count(F.lit(1)).alias("rows"))
-    counted.write.parquet(files.uri(path))
-    rows = int(observed.get["rows"])
-    readable = table.sparkSession.read.schema(table.schema).parquet(files.uri(path)).count()
-    if readable != rows:
-        raise DataError(
-            f"{rows} rows were written to {files.uri(path)}, and {readable} are there: the executors wrote to "
-            f"disks of their own; set {setting} to one that all nodes share (hdfs://, or a shared mount)"
-        )
-    for name in ["", *(entry.name for entry in files.list(path))]:
-        files.sync(f"{path}/{name}")
-    return rows
-
-
 class Content(NamedTuple):
-    """Number of rows, and the sum of their 64-bit hashes as text."""
+    """Number of rows, and the sum of their 64-bit hashes as text. None: there are no rows."""
 
     rows: int
-    hashed: str
+    hashed: str | None
 
 
 def content_of(table: DataFrame) -> Content:
@@ -130,7 +113,30 @@ def content_of(table: DataFrame) -> Content:
     It is equal for equal rows in any order, files and kind of place. Columns count by their names, not by their order.
     Columns of maps are left out: maps have no order to be hashed in.
     """
+    return Content(*table.agg(*_sums(table)).collect()[0])
+
+
+def _sums(table: DataFrame) -> tuple[Column, Column]:
+    """Return how the fields of a Content are added up."""
     names = sorted(field.name for field in table.schema if not isinstance(field.dataType, MapType))
-    total = F.sum(F.xxhash64(*(F.col(f"`{name}`") for name in names)).cast("decimal(38,0)"))
-    sums = table.agg(F.count(F.lit(1)).alias("rows"), total.alias("hashed")).collect()[0]
-    return Content(int(sums["rows"]), str(sums["hashed"]))
+    hashed = F.xxhash64(*(F.col(f"`{name}`") for name in names)).cast("decimal(38,0)")
+    return F.count(F.lit(1)).alias("rows"), F.sum(hashed).cast("string").alias("hashed")
+
+
+def write_table(files: Files, path: str, table: DataFrame, setting: str) -> Content:
+    """Write a table, and sum up its rows as they are written.
+
+    Raises DataError: names ``setting``, as the driver does not see all rows.
+    """
+    observed = Observation()
+    table.observe(observed, *_sums(table)).write.parquet(files.uri(path))
+    written = Content(**observed.get)
+    readable = table.sparkSession.read.schema(table.schema).parquet(files.uri(path)).count()
+    if readable != written.rows:
+        raise DataError(
+            f"{written.rows} rows were written to {files.uri(path)}, and {readable} are there: the executors wrote to "
+            f"disks of their own; set {setting} to one that all nodes share (hdfs://, or a shared mount)"
+        )
+    for name in ["", *(entry.name for entry in files.list(path))]:
+        files.sync(f"{path}/{name}")
+    return written

@@ -91,17 +91,24 @@ UNSURE = {
 }
 
 
+def complaint_about_overlap(spark: SparkSession, rows: list[Any]) -> AuditError | None:
+    try:
+        audit_overlap(frame_of(spark, rows, OVERLAP), "user")
+    except AuditError as error:
+        return error
+    return None
+
+
 @pytest.mark.parametrize("what", UNSURE)
 def test_a_table_of_overlap_that_breaks_a_promise_is_refused(spark: SparkSession, what: str) -> None:
     rows, message = UNSURE[what]
-    with pytest.raises(AuditError, match=f"^the table user_overlap was not published: {message}"):
-        audit_overlap(frame_of(spark, rows, OVERLAP), "user")
+    assert str(complaint_about_overlap(spark, rows)).startswith(f"the table user_overlap was not published: {message}")
 
 
 @pytest.mark.parametrize("rows", [[SEEN_OF_ADA, ("bob", 1, 1.0 - 1e-12, 0.0, 0.1 + 0.2, 0.3, 0.3)], []])
 def test_a_table_of_overlap_that_keeps_its_promises_is_published(spark: SparkSession, rows: list[Any]) -> None:
     """One without rows too: its users may have rated nothing."""
-    audit_overlap(frame_of(spark, rows, OVERLAP), "user")
+    assert complaint_about_overlap(spark, rows) is None
 
 
 MONDAY = {"ada": ["i1", "i2", "i3"], "bob": ["i2", "i1"], "gone": ["i1"]}

@@ -16,7 +16,7 @@ from dcrec_spark.errors import ConflictError, DataError
 from dcrec_spark.storage.hadoop import HadoopFiles
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Files
-from dcrec_spark.storage.staging import STALE_SECONDS, staged, write_table
+from dcrec_spark.storage.staging import STALE_SECONDS, content_of, staged, write_table
 from tests.frames import frame_of
 
 
@@ -121,7 +121,7 @@ class HalfLost(LocalFiles):
 def test_what_is_read_is_what_was_written(spark: SparkSession, tmp_path: Path) -> None:
     table = frame_of(spark, [("u1", [1.0, 2.0]), ("u2", None), ("", [])], "id string, features array<double>")
     path = f"{tmp_path}/factors"
-    assert write_table(LocalFiles(), path, table, "output.path") == 3
+    assert write_table(LocalFiles(), path, table, "output.path") == content_of(spark.read.parquet(path))
     assert_df_equality(spark.read.parquet(path), table, ignore_row_order=True, ignore_nullable=True)
 
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +25,7 @@ from tests.warehouse.places import archives_of
 AS_NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else []
 
 
-class Running:
+class Running(ABC):
     """A server that runs for the time of a ``with`` block, in a folder of its own."""
 
     ends_by = signal.SIGTERM
@@ -40,8 +41,8 @@ class Running:
     def __exit__(self, *_: object) -> None:
         self.stop(self.ends_by)
 
-    def command(self) -> Sequence[object]:
-        raise NotImplementedError
+    @abstractmethod
+    def command(self) -> Sequence[object]: ...
 
     def variables(self) -> dict[str, str]:
         return {}

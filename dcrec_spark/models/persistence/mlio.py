@@ -144,10 +144,8 @@ class Writer(MLWriter):
         files.make_directory(inside)
         frames = {}
         for name, frame in saved.frames.items():
-            path = f"{inside}/frames/{name}"
-            rows = write_table(files, path, frame, SETTING)
-            written = self.sparkSession.read.schema(frame.schema).parquet(files.uri(path))
-            frames[name] = {"rows": rows, "hashed": content_of(written).hashed, "schema": frame.schema.jsonValue()}
+            written = write_table(files, f"{inside}/frames/{name}", frame, SETTING)
+            frames[name] = {**written._asdict(), "schema": frame.schema.jsonValue()}
         for kind, parts in (("parts", saved.parts), ("params", params)):
             for name, part in parts.items():
                 part.write().session(self.sparkSession).save(files.uri(f"{inside}/{kind}/{name}"))

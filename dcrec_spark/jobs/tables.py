@@ -90,9 +90,7 @@ def list_tables(
         tables |= _vector_tables(model, run)
     if "overlap" in extra and ratings is not None:
         if model.exposureModel is None:
-            run.warnings.append(
-                "overlap is not published: the members of the blend that have an exposure model weigh 0"
-            )
+            run.warnings.append("overlap is not published: no member of the blend with an exposure model has a weight")
         else:
             tables |= _overlap_tables(context, model, ratings, users)
     return _with_changes(context, tables) if "changes" in extra else tables

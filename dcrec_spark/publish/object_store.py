@@ -12,9 +12,10 @@
     <output>/failed/run_id=<run_id>/run.json      the record of a run that published nothing
 
 Readers find the same as on a file system. The steps are those of :mod:`dcrec_spark.publish.protocol`. A run notes the
-version of the pointer when it begins, and committing puts the new one only if the store still has that version: of runs
-that overlap, the first to commit wins, without a lock. A process that dies leaves the old pointer or the new one. Nobody
-knows at once that it is dead, so a directory that never was current goes when nothing in it is younger than two days.
+version of the pointer when it begins, and committing puts the new one only if the store still has that version. So of
+runs that overlap, the first to commit wins, without a lock. A process that dies leaves the old pointer or the new one.
+Nobody knows at once that it is dead. So a directory that never was current goes when nothing in it is younger than two
+days.
 """
 
 import logging

@@ -119,6 +119,17 @@ def test_an_interrupted_blend_resumes_each_fit_where_it_was(
     assert_same_lists(run, published)
 
 
+def test_a_blend_without_an_exposure_model_publishes_all_but_the_overlap(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    run = publish(
+        Retrain, {**settings, "model.blend": "[none]", "recommend.extra": "[overlap]", "output.path": tmp_path / "out"}
+    )
+    assert not list(run.glob("*_overlap"))
+    assert any(text.startswith("overlap is not published") for text in record_of(run)["warnings"])
+    assert len(read_table(run, "recommendations"))
+
+
 @pytest.mark.parametrize(
     "setting",
     [

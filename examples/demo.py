@@ -63,7 +63,7 @@ shuffled         the same, with the confounder's users and items shuffled: a pla
 def demo(data: Path | None) -> None:
     """Show whose predictions are close to the truth, then fit and publish with the nightly job."""
     configure_logging(for_people=True)
-    with Reporter() as reporter:
+    with Reporter(for_people=True) as reporter:
         try:
             _show_movielens(data, reporter) if data else _show_simulated(reporter)
         except DcrecError as error:

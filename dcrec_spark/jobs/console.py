@@ -33,13 +33,15 @@ class Reporter(AbstractContextManager["Reporter"]):
 
     timings : seconds of each step so far, by name. done : whether the run is published, so that no
     signal stops it.
+    for_people : whether a log without a terminal is for people, who need no line for each iteration.
     """
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, for_people: bool = False) -> None:
         self.timings: dict[str, float] = {}
         self.done = False
         self.console = console or Console()
         self._live = self.console.is_terminal
+        self._logs_iterations = not (self._live or for_people)
         self._progress = self._new_display()
         self._tasks: dict[str, TaskID] = {}
 
@@ -86,7 +88,7 @@ class Reporter(AbstractContextManager["Reporter"]):
             self.timings[stage] = self.timings.get(stage, 0.0) + now - begun["at"]
             begun["at"] = now
             self._count(stage, number, totals[stage], f"objective {objective:,.1f}")
-            if not self._live:
+            if self._logs_iterations:
                 _log.info("iteration", step=stage, iteration=number, objective=float(f"{objective:.10g}"))
 
         return iteration

@@ -290,7 +290,7 @@ def test_equal_rows_are_equal_content_in_any_order_and_others_are_not(spark: Spa
     again = rows.orderBy("id", ascending=False).repartition(3).select("m", "a", "id")
     assert content_of(rows) == content_of(again)
     assert content_of(rows) != content_of(rows.where("id > 0").union(rows.where("id = 1")))
-    assert content_of(rows.where("id < 0")) == Content(0, "None")
+    assert content_of(rows.where("id < 0")) == Content(0, None)
 
 
 def test_a_session_without_delta_is_refused_before_a_fit(spark: SparkSession) -> None:

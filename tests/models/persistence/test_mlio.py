@@ -194,7 +194,7 @@ def test_a_write_that_fails_leaves_the_old_model_and_nothing_else(spark: SparkSe
 def test_rows_written_where_the_driver_can_not_see_them_are_refused(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging.Observation, "get", {"rows": 9})
+    monkeypatch.setattr(staging.Observation, "get", {"rows": 9, "hashed": "0"})
     with pytest.raises(DataError, match=r"9 rows were written to .*, and 3 are there.*set the path of a model to one"):
         exposure_model(spark, 1.0).save(str(tmp_path / "model"))
     assert names_in(tmp_path) == []

@@ -73,7 +73,7 @@ class ListComposition(NamedTuple):
         if self.largest_share > MOST_OF_ONE:
             found.append(
                 f"one item stands in {self.largest_share:.0%} of all lists: look at the lists, and compare them with a "
-                "smaller outcome.reg_param, or with recommend.exposure_weight=0.5"
+                "smaller outcome.reg_param, or with recommend.exposure_weight=0.5, which a blend does not take"
             )
         return found
 

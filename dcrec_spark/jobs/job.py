@@ -256,7 +256,8 @@ def run_summary(run: Run, directory: str) -> RenderableType:
         facts.add_row(
             "near a limit", "; ".join(f"{verdict.about} (audit.{verdict.check}={verdict.limit:g})" for verdict in near)
         )
-    steps = {step: seconds for step, seconds in run.timings.items() if step not in run.fits}
+    stages = {stage.partition(" ")[0] for stage in run.fits}  # of a blend each member has one
+    steps = {step: seconds for step, seconds in run.timings.items() if step not in stages}
     facts.add_row("time", ", ".join(f"{step} {seconds:.1f} s" for step, seconds in steps.items()))
     for warning in run.warnings:
         facts.add_row("[yellow]note[/]", Text(warning))

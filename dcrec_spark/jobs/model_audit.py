@@ -199,12 +199,12 @@ def check_lists(
     if context.config.audit.list_check == "off" or parts.held_out is not None:
         return
     run, ratings = context.run, parts.train
-    beyond = [f"a column {name}" for name in ("count", "propensity") if name in ratings.columns]
+    beyond = [f"column {name}" for name in ("count", "propensity") if name in ratings.columns]
     beyond += ["features"] * (outcome.getUserFeatures() is not None or outcome.getItemFeatures() is not None)
-    beyond += ["a blend"] * bool(context.config.model.blend)
+    beyond += ["blend"] * bool(context.config.model.blend)
     beyond += [f"more than {_MOST_CHECKED:,} ratings"] * (run.counts["ratings"] > _MOST_CHECKED)
     if beyond:
-        _note_compared(run, {}, f"{beyond[0]}: audit.held_out_share compares them")
+        _note_compared(run, {}, f"the small fit for it takes no {beyond[0]}; set audit.held_out_share")
         return
     with context.reporter.step("compare the lists with popularity"):
         try:

@@ -111,7 +111,7 @@ def test_the_pod_that_spark_submit_asks_for_runs_the_job(
 ) -> None:
     address, made = kubernetes
     spark_home(tmp_path)
-    (command,) = blocks_of(HOW_TO / "run-on-a-cluster.md", "Kubernetes", "bash")
+    (command,) = blocks_of(HOW_TO / "run-on-kubernetes.md", "Submit from outside", "bash")
     command = with_values(command, {"https://host:6443": address})
     quick = "--conf spark.kubernetes.submission.waitAppCompletion=false"
 

@@ -99,7 +99,9 @@ class HadoopFileSystem:
 
     def replaces_if_unchanged(self) -> bool:
         """Whether the store replaces an object under the condition that it is still the one of before."""
-        return bool(self._files.hasPathCapability(self._path("/"), f"{_CONDITION}.etag"))
+        place = self._jvm.org.apache.hadoop.fs.Path(self._address)
+        with _as_os_error(str(self._address)):
+            return bool(self._files.hasPathCapability(place, f"{_CONDITION}.etag"))
 
     def version(self, path: str) -> str | None:
         """Return what an object store calls the version of an object. None where there is no object."""

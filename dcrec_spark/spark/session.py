@@ -80,6 +80,7 @@ def build_session(
     if active is not None:
         return _adjust(active, wanted)
     if "spark.remote" in wanted or "SPARK_REMOTE" in os.environ:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for the workers of a server that this starts
         return _builder({"spark.app.name": app_name, **wanted}).getOrCreate()
     settings = _settings(app_name, master, wanted)
     _prepare_process(settings)

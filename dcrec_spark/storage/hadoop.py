@@ -99,6 +99,7 @@ class ObjectFiles(HadoopStore):
     def __init__(self, spark: SparkSession | None, uri: str, setting: str) -> None:
         try:
             super().__init__(spark, uri, setting)
+            self.is_conditional = self.replaces_if_unchanged()
         except OSError as error:
             client = _CLIENTS.get(self.scheme)
             cure = f"credentials, and archives in spark.jars: {client}" if client else f"another place: {_PLACES}"
@@ -193,7 +194,7 @@ class NumberedFiles(Numbered, ObjectFiles):
 def open_objects(spark: SparkSession | None, uri: str, setting: str) -> ObjectFiles:
     """Open the object store that ``uri`` names, by what it can do. Raises ConfigError: there is no client for it."""
     files = ObjectFiles(spark, uri, setting)
-    return files if files.replaces_if_unchanged() else NumberedFiles(spark, uri, setting)
+    return files if files.is_conditional else NumberedFiles(spark, uri, setting)
 
 
 def require_exclusive(files: object, path: str, setting: str) -> None:

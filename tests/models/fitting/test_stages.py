@@ -36,18 +36,6 @@ def marked(spark: SparkSession, share: int = 4) -> DataFrame:
 # Warm
 
 
-def test_a_warm_start_goes_on_where_the_model_ended(spark: SparkSession) -> None:
-    """Its first sweep begins where the fit has been, at a lower J than any sweep from the seed."""
-    settings: dict[str, Any] = {"adjustment": "none", "exchange": "broadcast"}
-    first = outcome(**settings, maxIter=3).fit(NAMES.frame(spark))
-    warm = outcome(**settings, maxIter=3, initialModel=first).fit(NAMES.frame(spark))
-    history = [*first.objectiveHistory, *warm.objectiveHistory]
-    assert history == sorted(history, reverse=True)
-    assert warm.objectiveHistory[0] < first.objective
-    for model in (first, warm):
-        model.release()
-
-
 def test_a_warm_start_from_strangers_says_that_it_is_a_cold_one(
     spark: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:

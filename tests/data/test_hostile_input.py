@@ -14,12 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dcrec_spark.config.sections import InputConfig, ValidationConfig
 from dcrec_spark.data.read import read_ratings
-from dcrec_spark.data.spark_errors import reading_rows
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import DataError
 
@@ -216,8 +214,3 @@ def test_a_broken_file_among_good_ones_is_named(spark: SparkSession, tmp_path: P
     with pytest.raises(DataError, match=rf"take it out of input\.path; .*/{name.replace(' ', '(%20| )')}") as caught:
         validate(read_ratings(spark, InputConfig(format=kind, path=str(tmp_path))), LENIENT)
     assert "\n" not in str(caught.value)
-
-
-def test_no_other_failure_is_taken_for_a_broken_file() -> None:
-    with pytest.raises(PySparkException, match="no such function"), reading_rows():
-        raise PySparkException("[UNRESOLVED_ROUTINE] no such function")

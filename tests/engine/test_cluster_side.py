@@ -13,11 +13,10 @@ from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.engine.ascent import LiveStates
-from dcrec_spark.engine.cells import unpack
 from dcrec_spark.engine.cluster import ClusterSide
 from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.errors import FitError
-from tests.engine.toy_kernels import key_rows, remember, spoil_one, sum_neighbours
+from tests.engine.toy_kernels import key_rows, remember, spoil_one
 from tests.engine.toy_sides import (
     N_ITEMS,
     N_USERS,
@@ -66,18 +65,6 @@ def test_half_steps_equal_a_dense_loop(toy: ToySides, layout: Layout) -> None:
         np.testing.assert_array_equal(state.sums["total"], rows.sum(axis=0))
 
 
-@by_place
-def test_memory_returns_to_its_block(toy: ToySides, held: bool) -> None:
-    """With a source and without."""
-    sides = toy(Layout(2, 3, held, held))
-    items, users = sides.items.half_step(key_rows), None
-    for source in (None, None, items):
-        users = sides.users.half_step(remember, source, users)
-        assert users.sums["strangers"] == 0
-    left = {row.block: unpack(row.data) for row in sides.users.memories(users).collect()}
-    assert {block: int(memory["step"]) for block, memory in left.items()} == {0: 3, 1: 3}
-
-
 def files_of(session: SparkSession) -> tuple[int, int]:
     """Broadcasts on the driver's disk, and reliable checkpoints."""
     context = session.sparkContext
@@ -124,13 +111,6 @@ def test_row_that_is_not_finite_ends_the_fit_and_leaves_nothing(
         sides.users.half_step(partial(spoil_one, key=int(sides.user_keys[4]), entry=entry))
     assert files_of(spark) == before
     assert len(spark.sparkContext._jsc.getPersistentRDDs()) == cached
-
-
-def test_error_in_a_kernel_reaches_the_driver(toy: ToySides) -> None:
-    sides = toy(Layout(2, 3, False, False))
-    items = sides.items.half_step(key_rows)
-    with pytest.raises(Exception, match="shift"):  # Spark wraps it; the missing name is what helps
-        sides.users.half_step(sum_neighbours, items)
 
 
 class PlannedSide(ClusterSide):

@@ -165,13 +165,6 @@ def test_held_out_pairs_are_no_evidence_and_no_recommendations(settings: dict[st
     assert ((lists.low < lists.score) & (lists.score < lists.high)).all()
 
 
-def test_ratings_need_a_count_only_where_it_is_read(served: dict[str, Any]) -> None:
-    """Lists need of the ratings no more than who has rated what; how much was seen needs how often."""
-    lists = read_table(publish(Recommend, {**served, "input.columns.count": "null"}), "recommendations")
-    assert len(lists)
-    assert not pairs_of(lists) & PAIRS
-
-
 # What each job is refused for, with its exit code and message; {folder} holds the files.
 REFUSED: dict[str, tuple[type[AnyJob], dict[str, str], int, str]] = {
     "overlap without exposures": (
@@ -215,17 +208,6 @@ def test_what_cannot_be_published_is_refused_before_anything_is_fitted(
     assert names_in(tmp_path / "out") == set()
     if job is Retrain and "output.path" not in changed:
         assert "fit" not in failure_of(tmp_path / "out")["timings"]
-
-
-def test_overlap_of_a_saved_model_without_exposures_is_refused(settings: dict[str, Any], tmp_path: Path) -> None:
-    plain = {**settings, "outcome.adjustment": "none", "recommend.extra": "[]", "output.path": tmp_path / "fit"}
-    assert run_retrain(plain).code == 0
-    given = {"model.path": tmp_path / "fit", "input.path": settings["input.path"], "output.path": tmp_path / "out"}
-    outcome = run_job(Recommend, {**given, "recommend.extra": "[overlap]"})
-    assert outcome.code == 2
-    assert outcome.message.startswith(
-        "setting recommend.extra: found overlap, expected a list without it for the model"
-    )
 
 
 def test_the_next_run_is_compared_with_this_one_and_refused_or_forced(

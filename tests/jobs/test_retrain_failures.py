@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.jobs.retrain import _COMPARED, Retrain, is_comparable
+from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.publish.parquet import ParquetSink, verify
 from dcrec_spark.publish.protocol import publish as publish_to
 from tests.jobs.job import SMALL, failure_of, names_in, publish, read_table, record_of, run_directory, run_retrain
@@ -71,15 +71,6 @@ def test_a_run_that_cannot_go_on_is_refused(what: str, output: Path, published: 
     assert names_in(output) == names_in(published)
     assert run_directory(output).name == run_directory(published).name
     verify(str(run_directory(output)))
-
-
-def test_a_checkpoint_directory_that_cannot_be_made(output: Path, published: Path, tmp_path: Path) -> None:
-    below = write_csv(tmp_path, GOOD) / "below"
-    outcome = run_retrain({**CSV, "input.path": below.parent, "output.path": output, "spark.checkpoint_dir": below})
-    assert outcome.code == 2
-    assert "spark.checkpoint_dir" in outcome.message
-    assert str(below) in outcome.message
-    assert names_in(output) == names_in(published)
 
 
 def test_bad_rows_go_to_the_rejects_with_their_reasons_and_duplicates_are_merged(tmp_path: Path) -> None:
@@ -257,13 +248,6 @@ def nightly(tmp_path: Path) -> dict[str, object]:
         "output.path": tmp_path / "out",
         "run.metrics_file": tmp_path / "run.prom",
     }
-
-
-def test_a_record_of_another_job_or_version_is_not_compared_with() -> None:
-    record = dict.fromkeys(_COMPARED, "retrain")
-    assert is_comparable(record, "retrain")
-    assert not is_comparable(record, "tune")
-    assert not is_comparable({name: value for name, value in record.items() if name != "input_snapshot"}, "retrain")
 
 
 def test_a_run_without_new_ratings_leaves_the_published_run(nightly: dict[str, object], tmp_path: Path) -> None:

@@ -153,24 +153,6 @@ def test_the_model_recommends_what_its_run_published(trained: Path, settings: di
     verify(str(run))
 
 
-def test_lists_with_intervals_are_the_same_lists(
-    trained: Path, settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path
-) -> None:
-    """The fit's own, and those that its saved model gives with the ratings of the fit."""
-    given = {Retrain: fit_again, Recommend: {**settings, "output.path": tmp_path / "served"}}
-    for job, of in given.items():
-        publish(job, {**of, "recommend.extra": "[intervals]"})
-    fitted, served = (run_directory(of["output.path"]) for of in given.values())
-    for run in (fitted, served):
-        assert_same_tables(recommended(run), recommended(run_directory(trained / "nightly")), 1e-9)
-    columns = ["low", "high", "extrapolates", "odds_to_change"]
-    ends = [
-        read_table(run, "recommendations").sort_values(["user_id", "rank"], ignore_index=True)[columns]
-        for run in (fitted, served)
-    ]
-    assert_same_tables(*ends, 1e-6)
-
-
 def test_exposure_weight_changes_the_order_and_not_the_scores(
     settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -132,12 +132,6 @@ def test_equal_scores_keep_the_order_they_came_in_and_share_a_number(seed: int) 
     assert metrics.places(row_ptr).tolist() == [place for size in sizes for place in range(1, size + 1)]
 
 
-def test_rows_beyond_16_bits_are_sorted_as_few_are() -> None:
-    score = np.tile([1.0, 2.0], 100_000)
-    expected = np.arange(200_000).reshape(-1, 2)[:, ::-1].ravel()
-    np.testing.assert_array_equal(metrics.best_first(np.arange(100_001) * 2, score), expected)
-
-
 def test_every_item_counts_once_with_its_own_mean() -> None:
     """Errors 1 and 3, one of 0, none; without the 3 the first one's mean is 1."""
     found = metrics.error_means(np.array([0, 2, 3, 3]), np.array([1.0, 3.0, 0.0]))

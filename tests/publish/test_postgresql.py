@@ -84,19 +84,6 @@ def session(server: Away) -> Session:
     return Session(cast(Server, server), "tables", "warehouses.postgresql", lock_seconds=0.5)
 
 
-def test_a_server_that_stays_away_is_named_even_where_nothing_is_held() -> None:
-    server = Away(times=1)
-    one = session(server)
-
-    def step() -> None:
-        with one.transaction() as connection:
-            connection.broken = True
-            connection.execute("select 1")
-
-    with pytest.raises(DcrecError, match=r"broke, and the server was not back after 0\.5 s"):
-        one.through_restarts(step)
-
-
 def test_the_new_connection_holds_what_the_broken_one_held() -> None:
     server = Away(times=2)
     one, broken = session(server), list[bool]()

@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecError
+from dcrec_spark.errors import AuditError, ConflictError, DcrecError
 from dcrec_spark.publish.current import current_run, current_run_id
-from dcrec_spark.publish.delta import DeltaWarehouse
 from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.parquet import Before, ParquetSink, StagedRun
 from dcrec_spark.publish.protocol import Record, publish
@@ -205,17 +204,6 @@ def test_the_directory_is_audited_first_and_all_are_written_before_the_first_cha
     }
 
 
-def test_a_refused_audit_leaves_nothing_anywhere(sinks: Several, log: list[str]) -> None:
-    def refuse(_: StagedRun) -> dict[str, Any]:
-        raise AuditError("no")
-
-    with pytest.raises(AuditError, match="no"):
-        run(sinks, "second", audit=refuse)
-    assert found(sinks) == {"first"}
-    assert log == []
-    assert [path.name for path in Path(sinks.directory.root).glob(".staging-*")] == []
-
-
 def test_a_place_that_fails_takes_those_before_it_back(sinks: Several, log: list[str]) -> None:
     def refuse(step: str) -> None:
         if step == "show":
@@ -291,8 +279,3 @@ def test_equal_rows_are_equal_content_in_any_order_and_others_are_not(spark: Spa
     assert content_of(rows) == content_of(again)
     assert content_of(rows) != content_of(rows.where("id > 0").union(rows.where("id = 1")))
     assert content_of(rows.where("id < 0")) == Content(0, None)
-
-
-def test_a_session_without_delta_is_refused_before_a_fit(spark: SparkSession) -> None:
-    with pytest.raises(ConfigError, match="dcrec jars delta"):
-        DeltaWarehouse(spark, "default", 7, None).check()

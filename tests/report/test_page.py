@@ -196,15 +196,6 @@ def test_figures_have_the_colours_of_the_page_and_a_description(html: str, read:
     assert len(set(pictures)) == len(pictures)
 
 
-def test_what_fails_comes_first(read: Read) -> None:
-    assert list(read.sections)[1:3] == ["problems", "metrics"]
-    problems = read.sections["problems"]
-    assert "Exposure predictive check FAILED (p = 0.995)" in problems
-    assert "Outcome stage: 3 iterations. NOT converged" in problems
-    good = facts(check=check(0.5), stages=facts().stages[:1], problems=[])
-    assert page.problems(good) == []
-
-
 def test_metrics_stand_next_to_baselines_with_intervals_and_verdicts(read: Read) -> None:
     text = read.sections["metrics"]
     assert "this model 0.900 0.890 to 0.910" in text

@@ -95,17 +95,6 @@ def test_a_default_is_a_value_and_a_meaning_reads_in_both_spellings(setting: Set
     assert re.search(r"[{}]", setting.explain(as_param=True) + setting.explain(as_param=False)) is None
 
 
-def test_a_setting_names_only_settings_and_choices_that_there_are() -> None:
-    for settings in (EXPOSURE, OUTCOME):
-        by_name = {setting.name: setting for setting in settings}
-        for setting in settings:
-            assert set(re.findall(r"\{(\w+)\}", setting.doc)) <= by_name.keys(), setting.name
-            for other, choices in setting.concerns.items():
-                kind = by_name[other].domain
-                assert isinstance(kind, Choice)
-                assert set(choices) <= kind.options.keys(), setting.name
-
-
 @pytest.mark.parametrize(("name", "setting"), OF_SECTIONS, ids=lambda value: getattr(value, "name", None))
 def test_a_setting_of_a_job_reaches_its_estimator(name: str, setting: Setting) -> None:
     """With a value of its own, under the estimator's spelling."""

@@ -1,7 +1,6 @@
 """Java archives: listed with checksums, fetched once, refused when they are others."""
 
 import hashlib
-import signal
 import subprocess
 import tomllib
 from collections.abc import Sequence
@@ -10,12 +9,9 @@ from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import pytest
-import structlog
-from click.testing import CliRunner
 from py4j.protocol import Py4JJavaError
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.jobs.cli import dcrec
 from dcrec_spark.spark import jars
 from dcrec_spark.spark.compat import SUPPORTED
 from dcrec_spark.spark.jars import Jar, fetch_jars, listed_jars, require_runtimes, series_with_runtime
@@ -41,17 +37,6 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
     return made
 
 
-def invoke(*arguments: str) -> str:
-    """Run a command of dcrec here, and return what it prints."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        return CliRunner().invoke(dcrec, arguments, catch_exceptions=False).stdout
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        structlog.reset_defaults()
-
-
 def test_every_archive_has_coordinates_and_a_checksum_and_no_address() -> None:
     listed = listed_jars("4.1.4")
     assert {jar.artifact.split("-")[0] for jar in listed if not jar.purpose} == {
@@ -70,14 +55,6 @@ def test_an_archive_is_fetched_once(tmp_path: Path, calls: list[Sequence[str]]) 
     path.write_bytes(b"half of")
     fetch_jars(tmp_path / "jars")
     assert path.read_bytes() == CONTENT
-
-
-def test_the_command_fetches_what_it_is_told_and_prints_the_value_of_spark_jars(
-    tmp_path: Path, calls: list[Sequence[str]]
-) -> None:
-    printed = invoke("jars", "thing", "--folder", str(tmp_path))
-    assert printed.split() == [f"{tmp_path}/thing-1.0.jar"]
-    assert len(calls) == 1
 
 
 @pytest.mark.parametrize(("version", "classifier"), [("1.0", None), ("1.0:tests", "tests")])

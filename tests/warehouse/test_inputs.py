@@ -93,15 +93,6 @@ def test_postgresql_gives_a_table_or_what_a_query_finds(
         pin_snapshot(spark, given.model_copy(update={"snapshot": "1"}))
 
 
-def test_a_catalogue_may_be_a_file_where_the_ratings_are_files(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "books.csv").write_text("item,shelf\n10,a\nnone,b\n")
-    given = InputConfig(format="parquet", path="any")
-    read = read_listed(
-        spark, "recommend.catalogue", str(tmp_path / "books.csv"), given, {"item": LongType()}, ("shelf",)
-    )
-    assert sorted(map(tuple, read.collect()), key=str) == [(10, "a"), (None, "b")]
-
-
 def runs_of(table: str, output: Path) -> Callable[[], dict[str, Any]]:
     settings = {**SMALL, "input.format": "table", "input.table": table, "input.unchanged": "skip"}
 
@@ -126,15 +117,3 @@ def test_a_snapshot_that_was_fitted_to_is_not_read_again(spark: SparkSession, tm
     assert '"validate"' not in (skipped / "run.json").read_text()  # not a row was read
     spark.sql("INSERT INTO sea.news.ratings VALUES (0, 0, 4.0)")
     assert run()["run_id"] != first["run_id"]
-
-
-def test_a_delta_table_that_was_created_again_is_another_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Its versions begin at 0 again."""
-    create(spark, "news_again.ratings", "delta", pairs())
-    run = runs_of("news_again.ratings", tmp_path / "out")
-    first = run()
-    spark.sql("DROP TABLE news_again.ratings")
-    create(spark, "news_again.ratings", "delta", pairs(first_user=1))
-    second = run()
-    assert second["run_id"] != first["run_id"]
-    assert second["input_snapshot"] == first["input_snapshot"]

@@ -115,15 +115,6 @@ def test_what_is_refused_or_taken_back_leaves_the_old_tables(place: Place, spark
     assert {run.run_id for run in place.warehouse.runs() if run.current} == {"good"}
 
 
-@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
-def test_folders_and_names_that_are_none_are_refused(place: Place) -> None:
-    tables = place.tables("monday")
-    with pytest.raises(ConfigError, match=r"a warehouse holds tables only; found the folders .*model"):
-        place.warehouse.stage("monday", tables, {"model": lambda uri: uri})
-    with pytest.raises(ConfigError, match="table is"):
-        place.warehouse.stage("monday", {'x"; drop table runs; --': tables["recommendations"]}, {})
-
-
 # ---- what catalogs of Hive, Delta and Iceberg do each in their own way
 
 

@@ -30,7 +30,8 @@ from tests.engine.toy_sides import (
 )
 from tests.sides import Layout, Sides
 
-LAYOUTS = [Layout(2, 3, *held) for held in PLACES] + [Layout(N_USERS + 2, N_ITEMS + 1, False, False)]
+# The exchange is tested without Spark, in test_exchange.py; here one layout of each kind, and more blocks than rows.
+LAYOUTS = [Layout(2, 3, True, False), Layout(N_USERS + 2, N_ITEMS + 1, False, False)]
 by_place = pytest.mark.parametrize("held", [True, False], ids=["broadcast", "blocks"])
 
 ToySides = Callable[[Layout], Sides]

@@ -36,14 +36,11 @@ KINDS: dict[str, dict[str, Any]] = {
     "rated": RATED,
     "everywhere": {**ALL, "outcome": "weighted", "maxIter": 2, "numBlocks": 2, "exchange": "blocks"},
     "factors and features": FACTORS,
-    "classical": {"outcome": "probabilistic", "adjustment": "ipw", "maxIter": 3},
 }
 
 
 def certainty_of(model: DeconfoundedMFModel, settings: dict[str, Any]) -> dense.Certainty:
     """Of every pair, by the dense reference at the model's factors."""
-    if settings.get("adjustment") == "ipw":
-        return dense.certainty(NAMES.problem(settings), unknowns_of(model), OBSERVED, np.zeros(OBSERVED.shape))
     assert model.exposureModel is not None
     posterior = Posterior.of(model.exposureModel)
     h, predicted = NAMES.confounder(posterior, settings)
@@ -61,17 +58,14 @@ def propensities(model: PoissonFactorizationModel) -> Array:
     return np.asarray(1.0 - np.exp(-alone))
 
 
-@pytest.mark.parametrize(
-    "kind", ["rated", "classical", "factors and features", pytest.param("everywhere", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("kind", ["rated", "factors and features", pytest.param("everywhere", marks=pytest.mark.long)])
 def test_intervals_match_the_dense_reference(
     spark: SparkSession, stage_one: PoissonFactorizationModel, rated: DeconfoundedMFModel, kind: str
 ) -> None:
     """Of every pair, rated or not, for any coverage; of one pair alone, which most blocks know nothing of, too."""
     settings, pairs = KINDS[kind], NAMES.all_pairs(spark)
     features = feature_frames(spark) if "features" in kind else (None, None)
-    own = {"userFeatures": features[0], "itemFeatures": features[1]}
-    own |= {} if kind == "classical" else {"exposureModel": stage_one}
+    own = {"userFeatures": features[0], "itemFeatures": features[1], "exposureModel": stage_one}
     model = rated if kind == "rated" else outcome(**settings, **own).fit(NAMES.frame(spark))
     found = model.predictIntervals(pairs, NAMES.frame(spark, seed=3), coverage=0.8)
     assert found.columns == ["user_id", "item_id", "prediction", "low", "high", "extrapolates"]
@@ -80,13 +74,10 @@ def test_intervals_match_the_dense_reference(
     assert_same(tables["prediction"], scores, 1e-9)
     assert_same(tables["low"], scores - width, 1e-6)
     assert_same(tables["high"], scores + width, 1e-6)
-    if kind == "classical":
-        assert (tables["extrapolates"] == np.array(None)).all()
-    else:
-        smallest = np.where(OBSERVED, propensities(stage_one), np.inf).min(axis=1, keepdims=True)
-        beyond = 1.0 - np.exp(-Posterior.of(stage_one).a_hat) < smallest
-        assert 0 < beyond.sum() < beyond.size
-        assert (tables["extrapolates"] == beyond).all()
+    smallest = np.where(OBSERVED, propensities(stage_one), np.inf).min(axis=1, keepdims=True)
+    beyond = 1.0 - np.exp(-Posterior.of(stage_one).a_hat) < smallest
+    assert 0 < beyond.sum() < beyond.size
+    assert (tables["extrapolates"] == beyond).all()
     one = model.predictIntervals(pairs.where("user = 'zoë' and item = '10'"), NAMES.frame(spark), 0.8)
     assert one.first().low == pytest.approx(tables["low"][NAMES.users.index("zoë"), NAMES.items.index("10")], rel=1e-9)
     for frame in (found, one):

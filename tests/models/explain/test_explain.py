@@ -24,7 +24,7 @@ from tests.reference import explain as dense
 
 MEMBERS: dict[str, dict[str, Any]] = {
     "weighted-deconfounded": {"outcome": "weighted"},
-    "probabilistic-global": {"outcome": "probabilistic", "confounderWeight": "global", "exchange": "blocks"},
+    "probabilistic-global": {"outcome": "probabilistic", "confounderWeight": "global"},
     "poisson-deconfounded": {"outcome": "poisson"},
 }
 ASKED = ["", "zoë", "🦊"]

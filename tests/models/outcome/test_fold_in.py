@@ -27,7 +27,7 @@ from tests.problems import assert_same
 from tests.reference import ridge
 
 MEMBERS: list[dict[str, Any]] = [
-    {"outcome": "probabilistic", "confounderWeight": "global", "exchange": "blocks"},
+    {"outcome": "probabilistic", "confounderWeight": "global"},
     {"outcome": "poisson"},
     {"outcome": "poisson", "adjustment": "ipw"},
 ]

@@ -13,7 +13,6 @@ from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.errors import ConfigError, DataError, DcrecError
 from tests.frames import frame_of
 from tests.models.data_sets import (
-    ALL,
     FACTORS,
     NAMES,
     NUMBERS,
@@ -55,13 +54,11 @@ def assert_same_model(one: DeconfoundedMFModel, other: DeconfoundedMFModel, tole
 
 
 # The family is compared whole where it is fast, in tests/local/test_fits.py; here, one of each kind of step, on Spark.
-BLOCKS: dict[str, Any] = {"numBlocks": 2, "exchange": "blocks"}
 ON_SPARK: dict[str, dict[str, Any]] = {
     "weighted-ipw": {"outcome": "weighted", "adjustment": "ipw", "exchange": "broadcast"},
-    "probabilistic-global": {"outcome": "probabilistic", "confounderWeight": "global", **BLOCKS},
-    "poisson-weighted": {"outcome": "poisson", "unobservedWeight": 0.2, **BLOCKS},
+    "probabilistic-global": {"outcome": "probabilistic", "confounderWeight": "global"},
+    "poisson-weighted": {"outcome": "poisson", "unobservedWeight": 0.2, "numBlocks": 2, "exchange": "blocks"},
     "all-terms-rated": {**RATED, "exchange": "local"},
-    "factors": {**ALL, "outcome": "weighted", "confounder": "factors", "maxIter": 2, **BLOCKS},
     "factors-and-features": FACTORS,
 }
 

@@ -180,9 +180,7 @@ def test_bytes_that_are_no_text_are_rejected_and_do_not_become_one_user(spark: S
     ],
     ids=["another encoding", "too many columns", "columns without names"],
 )
-def test_a_file_that_is_no_table_of_ratings_is_refused(
-    content: bytes, words: str, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_file_without_ratings_is_refused(content: bytes, words: str, spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=words):
         read(spark, tmp_path / "ratings.csv", content)
 

@@ -102,9 +102,7 @@ def test_released_state_takes_its_own_data_along(spark: SparkSession, toy: ToySi
 
 
 @pytest.mark.parametrize(("held", "entry"), [(True, np.nan), (False, np.inf)], ids=["broadcast-nan", "blocks-infinity"])
-def test_row_that_is_not_finite_ends_the_fit_and_leaves_nothing(
-    spark: SparkSession, toy: ToySides, held: bool, entry: float
-) -> None:
+def test_row_that_is_not_finite_leaves_nothing(spark: SparkSession, toy: ToySides, held: bool, entry: float) -> None:
     sides = toy(Layout(2, 3, held, held))
     sides.users.frame.count()  # which caches it
     before, cached = files_of(spark), len(spark.sparkContext._jsc.getPersistentRDDs())
@@ -162,9 +160,7 @@ def exchanges(node: Any, is_root: bool = True) -> int:
 
 
 @pytest.mark.parametrize("held", PLACES)
-def test_half_step_is_one_job_and_moves_only_messages(
-    spark: SparkSession, toy: ToySides, held: tuple[bool, bool]
-) -> None:
+def test_half_step_is_one_job_of_messages(spark: SparkSession, toy: ToySides, held: tuple[bool, bool]) -> None:
     """One exchange if a result that stays on the cluster is read, none if all is broadcast; the blocks do not move."""
     users_held, items_held = held
     sides = planned(toy(Layout(2, 3, *held)))
@@ -180,9 +176,7 @@ def test_half_step_is_one_job_and_moves_only_messages(
 
 
 @by_place
-def test_rebuilt_blocks_are_the_memories_of_the_kernel_and_do_not_move(
-    spark: SparkSession, toy: ToySides, held: bool
-) -> None:
+def test_rebuilt_blocks_are_the_kernels_memories_in_place(spark: SparkSession, toy: ToySides, held: bool) -> None:
     """In place of its old blocks, one block in each partition as before."""
     sides = planned(toy(Layout(2, 3, held, held)))
     items, users = sides.items.half_step(key_rows), sides.users.half_step(remember)

@@ -21,9 +21,7 @@ MEASURED = [
     ("n_rows", "wanted", "least", "expected"),
     [(1000, None, 1, 4), (1000, None, 10, 12), (1000, 7, 1, 7), (3, None, 10, 3), (0, None, 1, 1)],
 )
-def test_blocks_are_a_multiple_of_the_cores_unless_a_number_is_wanted(
-    n_rows: int, wanted: int | None, least: int, expected: int
-) -> None:
+def test_blocks_are_a_multiple_of_the_cores(n_rows: int, wanted: int | None, least: int, expected: int) -> None:
     assert block_count(n_rows, 4, wanted, least) == expected
 
 
@@ -50,9 +48,7 @@ def test_pairs_take_their_bytes_in_both_blocks() -> None:
 
 
 @pytest.mark.parametrize(("users", "items", "ratings", "rank", "peak"), MEASURED)
-def test_workers_get_what_they_took_and_less_than_twice_as_much(
-    users: int, items: int, ratings: int, rank: int, peak: float
-) -> None:
+def test_workers_get_what_they_took_or_a_bit_more(users: int, items: int, ratings: int, rank: int, peak: float) -> None:
     plan = plan_cluster(Size(users, items, ratings, rank, rank), cores=2, executors=1)
     worker = (plan.overhead - 0.1 * plan.heap) / 2 / GB
     assert peak <= worker < 2 * peak

@@ -1,7 +1,6 @@
 """Evaluation on Spark against plain loops, whatever the partitions; intervals, differences, and what is refused."""
 
 import math
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -194,20 +193,6 @@ def test_models_meet_the_same_resamples_together_or_apart(spark: SparkSession) -
             mine, theirs = (each.scores[model][measure] for each, model in zip(apart, frames, strict=True))
             np.testing.assert_allclose(score.resampled, mine.resampled - theirs.resampled, atol=1e-12)
             assert score.n == mine.n
-
-
-def test_what_cannot_be_compared_is_refused() -> None:
-    rows = draw(9)
-    one, other = here(rows), here(rows[1:])
-    fewer = replace(other, scores={"fewer": other.scores["prediction"]})
-    with pytest.raises(DataError, match="a paired difference needs the same test ratings"):
-        one.join(fewer).difference("prediction", "fewer")
-    with pytest.raises(ConfigError, match="model 'prediction' is in both"):
-        one.join(one)
-    with pytest.raises(ConfigError, match="metrics of different settings"):
-        one.join(here(rows, MetricSettings(seed=1, replications=0)))
-    with pytest.raises(ConfigError, match="model: found 'third', expected one of 'prediction'"):
-        one.as_dict("third")
 
 
 def test_missing_predictions_are_counted_and_refused_or_dropped_for_all(spark: SparkSession) -> None:

@@ -59,13 +59,6 @@ def test_partitions_order_and_type_of_ids_change_nothing(spark: SparkSession, sp
     assert all_pairs_of(split(shuffled)) == all_pairs_of(split(there))
 
 
-@pytest.mark.parametrize("name", ["pairs", "within users", "time within users", "users"])
-def test_other_users_change_nothing(spark: SparkSession, name: str) -> None:
-    fewer = ratings(spark).where("user % 3 = 0")
-    expected = [{pair for pair in part if pair[0] % 3 == 0} for part in all_pairs_of(SPLITS[name](ratings(spark)))]
-    assert all_pairs_of(SPLITS[name](fewer)) == expected
-
-
 def test_pairs_have_their_shares_in_expectation(spark: SparkSession) -> None:
     """Four standard deviations; and no part prefers an item or a user."""
     parts = all_pairs_of(split_pairs(ratings(spark, 120), SHARES))

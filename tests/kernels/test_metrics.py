@@ -87,9 +87,7 @@ def assert_close(found: list[float | None], expected: list[float | None]) -> Non
 
 @examples
 @given(SEEDS, CUTS, GAINS, st.sampled_from([3.0, 4.0]))
-def test_every_metric_is_the_mean_over_all_orders_of_equal_scores(
-    seed: int, k: int, gain: str, relevance: float
-) -> None:
+def test_every_metric_is_the_mean_over_orders_of_equal_scores(seed: int, k: int, gain: str, relevance: float) -> None:
     """And what each entry moves is the difference that leaving it out makes."""
     users, variant = draw_users(seed), Variant(gain, relevance)
     lists, pairs = users.lists(variant), list(zip(users.ranked, users.missed, strict=True))

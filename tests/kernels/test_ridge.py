@@ -69,7 +69,7 @@ def test_the_error_of_held_out_pairs_is_that_of_the_predictions(seed: int, kind:
 
 @pytest.mark.parametrize("kind", ["classical", "weighted-global", "pooled-everywhere", "covariates-everywhere"])
 @pytest.mark.parametrize(("single", "tolerance"), [(False, 1e-8), (True, 2e-3)], ids=["double", "single"])
-def test_blocks_larger_than_a_piece_of_the_loops_match_the_dense_reference(
+def test_blocks_beyond_a_piece_of_the_loops_match_the_dense_reference(
     kind: str, single: bool, tolerance: float
 ) -> None:
     p = problem_of(0, kind, LARGE, rank=13)

@@ -57,9 +57,7 @@ def test_ranges_run_side_by_side_and_blas_on_one_thread(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("length", [0, 1, PIECE, 3 * PIECE + 5])
-def test_arrays_make_in_pieces_are_the_same_on_any_number_of_threads(
-    monkeypatch: pytest.MonkeyPatch, length: int
-) -> None:
+def test_arrays_in_pieces_are_the_same_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
     numbers = np.random.default_rng(0).random(length)
     for n_threads in ("1", "2", "5"):
         monkeypatch.setenv(threads.VARIABLE, n_threads)

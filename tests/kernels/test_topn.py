@@ -130,9 +130,7 @@ def test_equal_columns_are_chosen_in_order_whatever_the_rounding_of_the_product(
 
 
 @given(SEEDS, st.integers(1, 6), st.integers(1, 3), st.integers(1, 4))
-def test_no_more_of_a_group_than_the_cap_and_every_list_as_full_as_can_be(
-    seed: int, n: int, most: int, n_groups: int
-) -> None:
+def test_no_more_of_a_group_than_the_cap_and_lists_are_full(seed: int, n: int, most: int, n_groups: int) -> None:
     """A list goes as deep as it takes: with one group of all columns it ends at the cap."""
     given_ranking = ranking(seed, exact=True)
     groups = np.random.default_rng(seed).integers(-1, n_groups, len(given_ranking.preference[1]))

@@ -82,7 +82,7 @@ def test_stage_one_matches_the_dense_reference(spark: SparkSession, stage_one: E
 
 
 @pytest.mark.parametrize("member", FAMILY, ids=lambda member: "-".join(map(str, member)))
-def test_every_family_matches_its_dense_reference(
+def test_every_family_matches_its_reference(
     spark: SparkSession, ratings: Ratings, stage_one: Exposure, member: tuple[Any, ...]
 ) -> None:
     """Step by step, and at the end: one more dense sweep from there gains about what the tolerance says, at most."""
@@ -97,9 +97,7 @@ def test_every_family_matches_its_dense_reference(
 
 
 @pytest.mark.parametrize("kind", EXTENDED)
-def test_all_terms_match_the_dense_reference(
-    spark: SparkSession, ratings: Ratings, stage_one: Exposure, kind: str
-) -> None:
+def test_all_terms_match_the_reference(spark: SparkSession, ratings: Ratings, stage_one: Exposure, kind: str) -> None:
     """Biases, weights that depart from a common one, a standardised confounder without the pair's own exposure."""
     settings = EXTENDED[kind]
     posterior = posterior_of(stage_one)
@@ -123,9 +121,7 @@ def test_the_estimator_finds_the_same(spark: SparkSession, ratings: Ratings, kin
     on_spark.release()
 
 
-def test_what_does_not_belong_is_refused_and_sweeps_that_run_out_have_not_converged(
-    ratings: Ratings, stage_one: Exposure
-) -> None:
+def test_convergence_is_reported_and_what_does_not_belong_is_refused(ratings: Ratings, stage_one: Exposure) -> None:
     for converged, tol in ((False, 1e-9), (True, 0.99)):
         assert fit_outcome(ratings, outcome(adjustment="none", maxIter=10, tol=tol)).facts.converged == converged
     with pytest.raises(ConfigError, match="adjustment=deconfounded with none"):

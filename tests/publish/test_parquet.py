@@ -192,7 +192,7 @@ def test_a_damaged_run_is_told_from_a_whole_one(tmp_path: Path, damage: Callable
 
 
 @pytest.mark.parametrize("before", ["r1", None])
-def test_a_run_that_is_damaged_as_it_is_published_is_withdrawn(
+def test_a_run_damaged_meanwhile_is_withdrawn(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
 ) -> None:
     if before:
@@ -249,35 +249,6 @@ def test_a_commit_killed_at_any_step_leaves_the_old_run_or_the_new(tmp_path: Pat
     assert hidden_names(tmp_path) == set()
     published = {"old", "new", resumed}
     assert {path.name for path in tmp_path.glob("run_id=*")} == {f"run_id={run}" for run in published}
-
-
-@pytest.mark.parametrize("step", ["rename", "write"])
-def test_an_error_in_the_commit_is_undone_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    commit(stage_by_hand(tmp_path, "old"), {})
-    staged = stage_by_hand(tmp_path, "new")
-    whole = getattr(LocalFiles, step)
-
-    def full_disk(self: LocalFiles, *arguments: object) -> None:
-        if str(arguments[-1]).endswith("run_id=new") or str(arguments[0]).endswith("CURRENT"):
-            raise OSError(28, "No space left on device")
-        whole(self, *arguments)
-
-    monkeypatch.setattr(LocalFiles, step, full_disk)
-    with pytest.raises(OSError, match="No space left"):
-        commit(staged, {})
-    discard(staged)
-    assert run_that_is_read(tmp_path) == "old"
-    assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", "run_id=old"]
-
-
-def test_of_two_publishers_the_second_to_commit_loses(tmp_path: Path) -> None:
-    first, second = stage_by_hand(tmp_path, "a"), stage_by_hand(tmp_path, "b")
-    commit(first, {})
-    with pytest.raises(ConflictError, match=r"run b was not published: .* to run a after"):
-        commit(second, {})
-    discard(second)
-    assert run_that_is_read(tmp_path) == "a"
-    assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", "run_id=a"]
 
 
 def test_a_run_that_began_before_another_was_published_loses_before_it_writes(tmp_path: Path) -> None:

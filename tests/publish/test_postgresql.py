@@ -25,9 +25,7 @@ def test_an_address_of_another_form_is_refused_and_not_repeated(url: str) -> Non
     assert "hunter2" not in str(refusal.value)
 
 
-def test_executors_and_driver_get_the_same_address_and_password(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_executors_and_driver_get_the_same_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "password"
     file.write_text("first line\nsecond\n")
     monkeypatch.setenv("PGPASSWORD", "from outside")

@@ -59,9 +59,7 @@ class Noting:
         ("verify", DcrecError("a file is changed"), ["stage", "audit", "commit", "verify"]),
     ],
 )
-def test_a_run_is_staged_audited_committed_and_verified_and_what_fails_ends_it(
-    failing: str, error: Exception | None, steps: list[str]
-) -> None:
+def test_a_run_goes_through_its_steps_until_one_fails(failing: str, error: Exception | None, steps: list[str]) -> None:
     """Nothing staged stays."""
     sink = Noting(failing, error)
     with pytest.raises(type(error), match=str(error)) if error else nullcontext():
@@ -187,9 +185,7 @@ def found(sinks: Several) -> set[str]:
     return {str(current_run_id(sinks.directory.given)), *shelves}
 
 
-def test_the_directory_is_audited_first_and_all_are_written_before_the_first_changes(
-    sinks: Several, log: list[str]
-) -> None:
+def test_the_directory_is_audited_first_and_all_written_before_one_changes(sinks: Several, log: list[str]) -> None:
     def tell(staged: StagedRun) -> dict[str, Any]:
         log.append(f"audit {', '.join(staged.tables)}")
         return {"runs": Rows("second", 1)}
@@ -261,9 +257,7 @@ def test_a_place_found_different_afterwards_takes_all_back(sinks: Several, monke
     assert current_run(sinks.directory.given).record["run_id"] == "first"
 
 
-def test_a_signal_after_the_commit_leaves_all_places_on_the_new_run(
-    sinks: Several, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_after_the_commit_keeps_all_on_the_new_run(sinks: Several, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt("stopped by SIGTERM")
 

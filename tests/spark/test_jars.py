@@ -6,7 +6,6 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import Mock
-from xml.etree import ElementTree
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -57,17 +56,7 @@ def test_an_archive_is_fetched_once(tmp_path: Path, calls: list[Sequence[str]]) 
     assert path.read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize(("version", "classifier"), [("1.0", None), ("1.0:tests", "tests")])
-def test_ivy_is_asked_for_one_archive_by_its_classifier_too(version: str, classifier: str | None) -> None:
-    wanted = WANTED._replace(version=version)
-    module = ElementTree.fromstring(wanted.module)
-    (dependency,), (artifact,) = module.iter("dependency"), module.iter("artifact")
-    assert (dependency.get("rev"), dependency.get("transitive")) == ("1.0", "false")
-    assert artifact.get("{http://ant.apache.org/ivy/maven}classifier") == classifier
-    assert wanted.file_name == f"thing-1.0{'-tests' if classifier else ''}.jar"
-
-
-def test_another_archive_than_the_listed_one_is_refused(
+def test_another_archive_is_refused(
     tmp_path: Path, calls: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jars, "listed_jars", lambda _spark=None: [WANTED._replace(sha256="0" * 64)])
@@ -132,9 +121,7 @@ OF_4_1 = {"spark.jars": "jars/postgresql-42.7.14.jar,jars/iceberg-spark-runtime-
         ),
     ],
 )
-def test_an_archive_of_another_spark_and_one_that_is_missing_are_refused(
-    version: str, conf: dict[str, str], words: str
-) -> None:
+def test_archives_of_another_spark_and_missing_ones_are_refused(version: str, conf: dict[str, str], words: str) -> None:
     session = Mock(version=version)
     session.sparkContext.getConf().getAll.return_value = [("spark.sql.warehouse.dir", "org.apache.iceberg.spark.x")]
     loader = session._jvm.java.lang.Thread.currentThread().getContextClassLoader()

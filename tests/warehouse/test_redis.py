@@ -56,9 +56,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_run_publishes_to_the_installed_sink_and_a_service_finds_its_lists(
-    redis_server: RunningRedis, tmp_path: Path
-) -> None:
+def test_a_run_publishes_to_the_sink_and_a_service_finds_its_lists(redis_server: RunningRedis, tmp_path: Path) -> None:
     (tmp_path / "ratings.csv").write_text(RATINGS)
     settings = {
         **SMALL,
@@ -99,7 +97,7 @@ def test_a_server_that_restarts_costs_time_and_not_the_run(
     assert {run.run_id for run in place.warehouse.runs()} == {"new", "old"}
 
 
-def test_a_server_that_would_drop_tables_and_one_that_refuses_are_named(
+def test_unusable_servers_are_named(
     place: Place, redis_server: RunningRedis, spark: SparkSession, tmp_path: Path
 ) -> None:
     with redis_server.reader() as client:

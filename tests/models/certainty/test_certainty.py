@@ -135,7 +135,7 @@ def test_lists_say_what_it_takes_to_change_them(spark: SparkSession, rated: Deco
     found.unpersist()
 
 
-def test_under_a_limit_on_categories_any_other_list_that_keeps_it_may_come(
+def test_under_a_limit_on_categories_other_lists_that_keep_it_may_come(
     spark: SparkSession, rated: DeconfoundedMFModel
 ) -> None:
     """Of all sets of items on offer that keep the limit: their scores may rise by as much as those inside fall."""
@@ -207,9 +207,7 @@ def test_what_has_no_interval_is_named(spark: SparkSession, rated: DeconfoundedM
     assert cached(spark) == before
 
 
-def test_folded_in_users_have_intervals_beside_those_of_the_fit(
-    spark: SparkSession, rated: DeconfoundedMFModel
-) -> None:
+def test_folded_in_users_have_intervals_next_to_the_fits(spark: SparkSession, rated: DeconfoundedMFModel) -> None:
     """In the extended model; one of the new users alone lacks those who made its items what they are."""
     ratings = NAMES.frame(spark)
     new = ratings.where("user = 'zoë'").withColumn("user", F.lit("new"))

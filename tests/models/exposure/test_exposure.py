@@ -48,7 +48,7 @@ def test_transform_adds_the_expected_exposure(spark: SparkSession, stage_one: Po
         stage_one.transform(answer)
 
 
-def test_training_users_get_their_factors_back(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
+def test_training_users_get_factors_back(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
     """From their own exposures, whatever else is held out."""
     pairs = [(NAMES.users[u], NAMES.items[i], bool(count == 0)) for (u, i), count in np.ndenumerate(NAMES.counts)]
     data = frame_of(spark, pairs, "user string, item string, held boolean")

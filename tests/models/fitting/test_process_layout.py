@@ -39,7 +39,7 @@ def laid_out(
     ("exchange", "blocks", "side"),
     [("auto", None, ProcessSide), ("local", 3, ProcessSide), ("auto", 2, ClusterSide), ("blocks", None, ClusterSide)],
 )
-def test_auto_fits_few_ratings_in_this_process_and_ratings_are_made_once(
+def test_auto_fits_few_ratings_here_made_once(
     spark: SparkSession, exchange: str, blocks: int | None, side: type
 ) -> None:
     """Unless a number of blocks is set. What makes the ratings may take long, however many they are found to be."""

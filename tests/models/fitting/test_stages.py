@@ -35,9 +35,7 @@ def marked(spark: SparkSession) -> DataFrame:
 # Warm
 
 
-def test_a_warm_start_from_strangers_says_that_it_is_a_cold_one(
-    spark: SparkSession, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_warm_start_from_strangers_is_called_cold(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     settings: dict[str, Any] = {"adjustment": "none", "maxIter": 1}
     first = outcome(**settings).fit(NAMES.frame(spark))
     others = NAMES.frame(spark).withColumn("item", F.concat("item", F.lit(" of another shop")))
@@ -46,9 +44,7 @@ def test_a_warm_start_from_strangers_says_that_it_is_a_cold_one(
     first.release()
 
 
-def test_a_poisson_warm_start_goes_on_from_the_posterior(
-    spark: SparkSession, stage_one: PoissonFactorizationModel
-) -> None:
+def test_poisson_warm_start_goes_on_from_posterior(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
     """The dense reference's next sweep from the fitted shapes and rates, those of gamma and of the intercept too."""
     settings: dict[str, Any] = {"outcome": "poisson", "exposureModel": stage_one, "maxIter": 1}
     first = outcome(**settings).fit(NAMES.frame(spark))
@@ -68,9 +64,7 @@ def both_stages(spark: SparkSession) -> Iterator[DeconfoundedMFModel]:
     model.release()
 
 
-def test_new_ids_start_from_the_seed_and_known_ones_where_they_were(
-    spark: SparkSession, both_stages: DeconfoundedMFModel
-) -> None:
+def test_new_ids_start_from_the_seed_and_known_ones_stay(spark: SparkSession, both_stages: DeconfoundedMFModel) -> None:
     """Without iterations, the start is seen. The exposure model of the given model starts stage 1, set as it was."""
     data, first = NUMBERS.frame(spark), both_stages
     newcomers = data.withColumn("item", F.when(F.col("item") == 3, F.lit(4)).otherwise(F.col("item")))

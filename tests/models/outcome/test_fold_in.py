@@ -60,7 +60,7 @@ def test_ids_of_another_kind_are_refused(spark: SparkSession, fitted: Deconfound
 
 
 @pytest.mark.parametrize("settings", MEMBERS, ids=str)
-def test_training_users_get_their_factors_back(
+def test_training_users_get_factors_back(
     spark: SparkSession, stage_one: PoissonFactorizationModel, settings: dict[str, Any]
 ) -> None:
     """Exposure, preference and confounder weight, from other blocks than in the fit."""
@@ -75,9 +75,7 @@ def test_training_users_get_their_factors_back(
     model.release()
 
 
-def test_a_user_of_the_fit_under_another_name_is_recommended_the_same(
-    spark: SparkSession, fitted: DeconfoundedMFModel
-) -> None:
+def test_a_user_under_another_name_is_recommended_the_same(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
     """Next to all others, who are as before, or alone. A released model takes nothing with it."""
 
     def lists(model: DeconfoundedMFModel) -> dict[str, list[str]]:

@@ -64,7 +64,7 @@ ON_SPARK: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", ON_SPARK)
-def test_a_member_of_the_family_matches_its_dense_reference_and_its_parts_add_up(
+def test_a_member_of_the_family_matches_its_dense_reference(
     spark: SparkSession, stage_one: PoissonFactorizationModel, kind: str
 ) -> None:
     """Step by step; predictions and lists of all pairs are those of the reference."""
@@ -193,7 +193,7 @@ def test_order_and_partitions_change_nothing_the_seed_does_and_precision_hardly(
 
 @pytest.mark.long
 @pytest.mark.parametrize("reliable", [True, False], ids=["checkpoint-directory", "local-checkpoint"])
-def test_a_placed_fit_outlives_the_end_of_its_lineage(
+def test_a_placed_fit_outlives_its_lineage(
     spark: SparkSession, reliable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two checkpoints in four sweeps, into the checkpoint directory or, where there is none, on local disk."""
@@ -261,7 +261,7 @@ def test_users_alike_are_those_whose_factors_point_the_same_way(fitted: Deconfou
     np.testing.assert_allclose(likeness[tuple(at)], found.similarity, atol=1e-12)
 
 
-def test_a_fitted_exposure_model_need_not_find_its_count_column(
+def test_a_fitted_exposure_model_needs_no_count_column(
     spark: SparkSession, stage_one: PoissonFactorizationModel
 ) -> None:
     """Its factors are there already."""
@@ -284,9 +284,7 @@ def test_without_an_exposure_model_one_is_fitted(spark: SparkSession) -> None:
     model.release()
 
 
-def test_transform_adds_the_prediction_alone_under_a_name_that_is_free(
-    spark: SparkSession, fitted: DeconfoundedMFModel
-) -> None:
+def test_transform_adds_the_prediction_under_a_free_name(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
     """Of two columns of one name Spark would not know which is meant."""
     pairs = NAMES.all_pairs(spark).withColumn("note", F.lit(1))
     answer = fitted.copy({fitted.predictionCol: "potential"}).transform(pairs)

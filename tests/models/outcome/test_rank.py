@@ -157,7 +157,7 @@ def on_offer(spark: SparkSession) -> tuple[DataFrame, Array]:
     return frame_of(spark, [*rows, (999, "comedy")], "item int, category string"), groups
 
 
-def test_lists_hold_what_is_on_offer_and_no_more_of_a_category_than_asked_for(
+def test_lists_keep_the_offer_and_a_limit_on_categories(
     spark: SparkSession, fitted: Fitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chunks and pieces change nothing, down to pieces of two items, fewer than are asked for."""

@@ -191,7 +191,7 @@ def test_a_write_that_fails_leaves_the_old_model_and_nothing_else(spark: SparkSe
     assert value_of(load(saved)) == 1.0
 
 
-def test_rows_written_where_the_driver_can_not_see_them_are_refused(
+def test_rows_that_the_driver_can_not_see_are_refused(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staging.Observation, "get", {"rows": 9, "hashed": "0"})
@@ -318,7 +318,7 @@ def test_an_unknown_param_is_refused(spark: SparkSession, saved: Path, where: st
 
 
 @pytest.mark.usefixtures("released")
-def test_a_model_replaced_while_it_is_read_is_read_again(
+def test_a_model_replaced_meanwhile_is_read_again(
     spark: SparkSession, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_frame, asked = mlio._read_frame, []

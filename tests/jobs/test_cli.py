@@ -9,9 +9,9 @@ from click.testing import CliRunner, Result
 
 from dcrec_spark.config.jobs import JOB_CONFIGS, RetrainConfig
 from dcrec_spark.config.load import load_config
-from dcrec_spark.errors import ConfigError, MissingExtraError
+from dcrec_spark.errors import ConfigError
 from dcrec_spark.jobs import runner
-from dcrec_spark.jobs.cli import JOBS, dcrec, job_command
+from dcrec_spark.jobs.cli import JOBS, dcrec
 from dcrec_spark.jobs.job import Job
 from dcrec_spark.version import __version__
 
@@ -69,15 +69,6 @@ def test_what_is_no_command_or_option_is_refused() -> None:
     missing = dcrec_with("retrain", "--config", "none.yaml")
     assert missing.exit_code == 2
     assert "none.yaml: cannot be read" in json.loads(missing.stderr.splitlines()[-1])["event"]
-
-
-def test_a_job_without_its_extra_says_what_to_install() -> None:
-    def load() -> Job[object, object, object]:
-        raise MissingExtraError("sklearn is not installed: pip install 'dcrec-spark[tune]'")
-
-    refused = CliRunner().invoke(job_command("tune", "Search.", load), [])
-    assert refused.exit_code == 2
-    assert "pip install 'dcrec-spark[tune]'" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.publish.current import current_run, read_current
 from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import SMALL, Outcome, column_of_vectors, read_table, record_of, run_directory, run_retrain
 
@@ -147,14 +146,6 @@ def test_the_record_says_what_was_done(run: Path) -> None:
     assert json.loads(row["configuration"]) == record["configuration"]
 
 
-def test_every_table_names_its_run(run: Path) -> None:
-    record = record_of(run)
-    for name in TABLES - {"rejects", "runs"}:
-        table = read_table(run, name)
-        stamps = table[["model_version", "run_id", "run_date"]].drop_duplicates().astype(str).to_numpy().tolist()
-        assert stamps == [[record["model_version"], record["run_id"], record["run_date"]]]
-
-
 @pytest.mark.job
 def test_the_same_run_again_gives_the_same_tables(run: Path, data_folder: Path, tmp_path: Path) -> None:
     publish({**COAT, "input.path": data_folder / "coat" / "train.ascii"}, tmp_path / "out")
@@ -168,17 +159,6 @@ def test_the_same_run_again_gives_the_same_tables(run: Path, data_folder: Path, 
             read_table(place, name).drop(columns=stamps).sort_values(key, ignore_index=True) for place in (run, again)
         )
         pd.testing.assert_frame_equal(one, other, rtol=0, atol=1e-12)
-
-
-def test_running_again_adds_a_run_and_moves_the_pointer(run: Path, classical: Path, spark: SparkSession) -> None:
-    output = run.parent
-    assert {path.name for path in output.iterdir()} == {"CURRENT", ".lock", run.name, classical.name}
-    assert f"run_id={current_run(str(output)).run_id}" == classical.name != run.name
-    current = read_current(spark, str(output), "recommendations")
-    assert {f"run_id={row.run_id}" for row in current.select("run_id").distinct().collect()} == {classical.name}
-    assert current.count() == 290 * TOP_N
-    for place in (run, classical):
-        verify(str(place))
 
 
 def test_the_classical_model_is_another_one_of_the_same_data_and_has_no_confounder(run: Path, classical: Path) -> None:

@@ -91,27 +91,3 @@ def test_weights_and_regularisers_of_another_unit_change_no_variance(seed: int, 
         of_users, _, noise = sides(problem, x)
         variances.append(noise.variance * (1.0 / noise.weight + of_users.pairs))
     assert_same(variances[1], variances[0], 1e-8)
-
-
-@settings(max_examples=10)
-@given(seed=SEEDS)
-def test_rows_in_pieces_give_the_same(seed: int) -> None:
-    p = problem_of(seed, "pooled")
-    x, whole = fitted(p), certainty.PIECE
-    expected = sides(p, x)
-    try:
-        certainty.PIECE = 2
-        found = sides(p, x)
-    finally:
-        certainty.PIECE = whole
-    for side, other in zip(found[:2], expected[:2], strict=True):
-        assert_same(side.pairs, other.pairs, 1e-9)
-        assert side.leverage == pytest.approx(other.leverage, rel=1e-9)
-
-
-def test_a_row_without_a_solution_is_nan() -> None:
-    p = problem_of(3, "biases")
-    p = p._replace(reg=Regulariser(0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
-    of_users, _, _ = sides(p, p.start)
-    assert np.isnan(of_users.solved[0]).all()
-    assert np.isnan(of_users.pairs[: p.dense.ratings.shape[1]]).all()

@@ -137,15 +137,3 @@ def test_p_values_match_the_dense_reference(statistic: list[int], uniform: float
     found = p_values(np.stack([numbers, -numbers], axis=1), np.array([uniform, uniform]))
     expected = [dense.p_value(numbers, uniform), dense.p_value(-numbers, uniform)]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
-def test_a_component_that_draws_nothing_is_never_asked_for() -> None:
-    """Shapes so small that draws underflow to 0: for a whole component, and for all of one user's."""
-    keys = np.arange(5)
-    items = Factors(keys, np.array([[2.0, 1e-6]] * 5), np.ones((5, 2)))
-    users = Factors(keys[:2], np.array([[50.0, 3.0], [1e-6, 1e-6]]), np.ones((2, 2)))
-    assert (items.draw(predictive.stream(8, predictive._ITEMS))[:, 1] == 0.0).all()
-    found = replicate(pairs(np.zeros((2, 5))), users, items, HeldOut(SHARE, True), 8)
-    assert found.times.sum() > 30
-    assert set(found.row) == {0}
-    assert set(found.col) == set(range(5))

@@ -96,7 +96,7 @@ def facts_of(model: Any) -> dict[str, Any]:
     return {name: value for name, value in public.items() if isinstance(value, float | int | list | OutcomeFacts)}
 
 
-def test_a_list_of_maps_gives_models_with_the_params_and_the_uid_of_their_estimator(
+def test_a_list_of_maps_gives_models_with_their_estimators_params(
     of: Configuration, estimator: Any, model: Any, pairs: DataFrame
 ) -> None:
     """As those of MLlib, so that a map made for the estimator holds for the model too."""
@@ -132,7 +132,7 @@ def test_a_loaded_estimator_is_the_saved_one(estimator: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.long
-def test_a_loaded_pipeline_fits_the_same_model_in_blocks(
+def test_a_loaded_pipeline_fits_the_same(
     spark: SparkSession, of: Configuration, estimator: Any, model: Any, tmp_path: Path
 ) -> None:
     """Told so by a map. Neither blocks nor their exchange change more than the rounding."""

@@ -109,12 +109,6 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(estimator: Any) -> None
         type(estimator)(blockSize=3)
 
 
-def test_several_are_set_at_once_and_the_others_stay() -> None:
-    estimator = DeconfoundedMF(rank=7, alpha=2.0).setParams(alpha=3.0, userCol="reader")
-    assert (estimator.getRank(), estimator.getAlpha(), estimator.getUserCol()) == (7, 3.0, "reader")
-    assert {param.name for param in estimator._paramMap} == {"rank", "alpha", "userCol"}
-
-
 def test_a_model_has_the_getters_and_sets_only_how_it_answers() -> None:
     model: Any = PoissonFactorizationModel(None, None, [])  # type: ignore[arg-type]
     assert all(hasattr(model, method("get", name)) for name in defaults_of(PoissonFactorization()))
@@ -139,19 +133,3 @@ def test_counts_have_settings_of_their_own() -> None:
     assert estimator.getRank() == 3
     with pytest.raises(TypeError, match="fitBiases"):
         DeconfoundedMF.forCounts(fitBiases=True)  # type: ignore[call-arg]
-
-
-def test_an_exposure_model_comes_from_its_estimator_or_its_model() -> None:
-    estimator = PoissonFactorization(rank=3)
-    assert DeconfoundedMF(exposureModel=estimator).getExposureModel() is estimator
-    expected = "expected a PoissonFactorization, or a model that it fitted, or None"
-    for other in ("x", DeconfoundedMF(), PoissonFactorization):
-        with pytest.raises(TypeError, match=expected):
-            DeconfoundedMF(exposureModel=other)
-
-
-def test_getters_and_setters_have_names_and_say_what_their_param_is() -> None:
-    for method in (DeconfoundedMF().getRank, DeconfoundedMF().setRank):
-        assert re.fullmatch("[gs]etRank", method.__name__)
-        assert str(method.__doc__).endswith("``rank``: number of preference factors.")
-    assert repr(DeconfoundedMF.getRank) == "getRank(...)"  # what help() shows of the class

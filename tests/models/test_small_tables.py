@@ -38,7 +38,7 @@ def model(ratings: DataFrame) -> Iterator[DeconfoundedMFModel]:
     fitted.release()
 
 
-def test_a_small_model_has_few_partitions_files_and_tasks(
+def test_a_small_model_has_few_tasks(
     plain: SparkSession, model: DeconfoundedMFModel, ratings: DataFrame, tmp_path: Path
 ) -> None:
     assert model.exposureModel is not None

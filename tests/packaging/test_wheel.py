@@ -92,9 +92,7 @@ def test_alone_its_command_says_what_to_install(activated: dict[str, str], tmp_p
     assert re.fullmatch(r"click, .* are not installed, .*: pip install 'dcrec-spark\[jobs\]'\n", finished.stderr)
 
 
-def test_with_the_extra_jobs_its_command_runs_jobs(
-    wheel: Path, environment: Path, activated: dict[str, str], tmp_path: Path
-) -> None:
+def test_with_its_extra_it_runs_jobs(wheel: Path, environment: Path, activated: dict[str, str], tmp_path: Path) -> None:
     """The last test: it adds to the environment."""
     install(environment / "bin" / "python", f"{wheel}[jobs]")
     assert run("dcrec", "--version", environment=activated, cwd=tmp_path) == f"dcrec, version {__version__}\n"

@@ -65,7 +65,7 @@ def test_of_two_publishers_the_second_to_commit_loses(sink: ObjectStoreSink, fil
     assert not files.exists(f"{ROOT}/run_id=ba")
 
 
-def test_a_lost_answer_is_no_conflict_and_a_store_that_is_away_is_said(
+def test_a_lost_answer_is_no_conflict_and_a_store_away_is_named(
     sink: ObjectStoreSink, files: MemoryObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(sink, "a")

@@ -106,9 +106,7 @@ def kubernetes() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         server.shutdown()
 
 
-def test_the_pod_that_spark_submit_asks_for_runs_the_job(
-    kubernetes: tuple[str, list[dict[str, Any]]], tmp_path: Path
-) -> None:
+def test_the_pod_of_spark_submit_runs_the_job(kubernetes: tuple[str, list[dict[str, Any]]], tmp_path: Path) -> None:
     address, made = kubernetes
     spark_home(tmp_path)
     (command,) = blocks_of(HOW_TO / "run-on-a-cluster.md", "Kubernetes", "bash")

@@ -157,30 +157,6 @@ def test_who_names_a_collector_has_it(outside: pytest.MonkeyPatch) -> None:
     assert options({}) == LOGGING
 
 
-def test_who_has_a_folder_of_settings_has_its_logging(outside: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without one, the executors that are started here log as their driver does."""
-    drivers, executors = "spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"
-    settings = session._settings("name", "local-cluster[2,1,1024]", {executors: "-Dx=y"})
-    assert settings[executors] == f"-Dx=y {LOGGING}"
-    assert LOGGING in settings[drivers]
-    outside.setenv("SPARK_CONF_DIR", str(tmp_path))
-    settings = session._settings("name", "local-cluster[2,1,1024]", {})
-    assert executors not in settings
-    assert settings[drivers] == "-XX:+UseParallelGC"
-
-
-@pytest.mark.usefixtures("outside")
-def test_on_a_cluster_nothing_local_is_imposed() -> None:
-    settings = session._settings("name", "spark://somewhere:7077", {})
-    assert (settings["spark.master"], settings["spark.driver.defaultJavaOptions"]) == (
-        "spark://somewhere:7077",
-        LOGGING,
-    )
-    local_only = ("driver.host", "driver.memory", "ui.enabled", "pyspark.python", "sql.shuffle.partitions")
-    for name in (*local_only, "executor.defaultJavaOptions", "driver.maxResultSize"):
-        assert f"spark.{name}" not in settings
-
-
 def test_the_stronger_source_wins(outside: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The program's conf, then arguments, then this machine's defaults file, then the project's."""
     (tmp_path / "spark-defaults.conf").write_text(

@@ -10,7 +10,7 @@ import pytest
 
 from studies.data import DATA, DataSet, coat, fair, movielens
 from studies.page import Change, change, write_page
-from studies.rows import BLEND, CLASSICAL, DEFAULT, MLLIB, MODELS, PLACEBO, POPULARITY, Fits, draw, shuffled
+from studies.rows import BLEND, CLASSICAL, DEFAULT, MLLIB, MODELS, PLACEBO, POPULARITY, Fits, draw
 from studies.run import PLANS, RESULTS, Plan, choose, measure, read_cells, run_unit
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "docs" / "studies"
@@ -67,15 +67,6 @@ def test_the_truth_itself_has_no_regret_and_its_lists_leave_out_what_is_seen(rai
     assert best["mse"] < constant["mse"]
     assert best["value"] > constant["value"] + 1
     assert constant["catalogue_largest_share@10"] > 0.9
-
-
-def test_placebos_are_the_same_factors_dealt_out_to_others(raises: DataSet) -> None:
-    exposure = Fits(raises)._exposure(raises.train, 2)
-    both, items = shuffled(exposure, True), shuffled(exposure, False)
-    np.testing.assert_array_equal(np.sort(both.items, axis=0), np.sort(exposure.items, axis=0))
-    assert not np.array_equal(both.users, exposure.users)
-    np.testing.assert_array_equal(items.users, exposure.users)
-    assert not np.array_equal(items.items, exposure.items)
 
 
 @pytest.mark.job

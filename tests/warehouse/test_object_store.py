@@ -102,9 +102,7 @@ def readers(output: Output, *expected: Found) -> Iterator[None]:
     assert seen[0].total() + seen[1].total() > 20
 
 
-def test_a_run_replaces_the_one_before_whole_and_readers_look_all_the_time(
-    output: Output, spark: SparkSession, store: ObjectStore
-) -> None:
+def test_a_run_replaces_the_one_before_whole(output: Output, spark: SparkSession, store: ObjectStore) -> None:
     assert output.publish("monday") == f"s3a://{BUCKET}/{output.path}/run_id=monday"
     with readers(output, whole("monday"), whole("tuesday", 3)):
         output.publish("tuesday", users=3)
@@ -116,20 +114,6 @@ def test_a_run_replaces_the_one_before_whole_and_readers_look_all_the_time(
     assert read_current(spark, output.uri, "recommendations").count() == 6
     assert output.sink.run_ids() == ["monday", "tuesday"]
     assert [key for key in store.keys(output.path) if "/." in key or "_temporary" in key] == []
-
-
-@pytest.mark.parametrize("output", ["hdfs"], indirect=True)
-def test_runs_on_hdfs_replace_each_other_whole_and_an_old_one_is_gone_back_to(
-    output: Output, spark: SparkSession
-) -> None:
-    for run_id in ("monday", "tuesday", "wednesday"):
-        output.publish(run_id)
-        assert output.found() == whole(run_id)
-        verify(f"{output.uri}/run_id={run_id}", spark)
-    output.sink.restore("tuesday")
-    assert output.sink.prune(1) == ["monday"]
-    assert output.found() == whole("tuesday")
-    assert output.names() == {".lock", "CURRENT", "run_id=tuesday", "run_id=wednesday"}
 
 
 @pytest.mark.parametrize(
@@ -357,12 +341,6 @@ def test_a_store_that_stays_away_is_named_and_has_the_tables_of_before(
     assert current() == b"next\n"
 
 
-def test_an_output_that_is_not_there_is_named(spark: SparkSession, store: ObjectStore) -> None:
-    for output in ("s3a://no-such-bucket/out", "s3a://no-such-bucket"):
-        with pytest.raises(ConfigError, match=r"output\.path is 's3a://no-such-bucket.*does not exist"):
-            open_output(output, spark).check_writable()
-
-
 @pytest.mark.parametrize("output", ["s3", "hdfs"], indirect=True)
 def test_a_model_is_saved_replaced_and_loaded(output: Output) -> None:
     path = f"{output.uri}/estimator"
@@ -371,20 +349,6 @@ def test_a_model_is_saved_replaced_and_loaded(output: Output) -> None:
         PoissonFactorization(rank=4).write().save(path)
     PoissonFactorization(rank=5).write().overwrite().save(path)
     assert PoissonFactorization.load(path).getOrDefault("rank") == 5
-
-
-def test_of_two_who_save_a_model_at_once_one_wins(output: Output) -> None:
-    path = f"{output.uri}/estimator"
-    PoissonFactorization(rank=5).write().save(path)
-
-    class Slow(PoissonFactorization):
-        def _saved(self) -> Any:
-            PoissonFactorization(rank=6).write().overwrite().save(path)
-            return super()._saved()
-
-    with pytest.raises(ConflictError, match="another process saved a model"):
-        Slow(rank=7).write().overwrite().save(path)
-    assert PoissonFactorization.load(path).getOrDefault("rank") == 6
 
 
 def test_files_of_hdfs_are_written_replaced_moved_locked_and_deleted(hdfs: Hdfs, spark: SparkSession) -> None:

@@ -24,9 +24,8 @@ from tests.reference import explain as dense
 
 MEMBERS: dict[str, dict[str, Any]] = {
     "weighted-deconfounded": {"outcome": "weighted"},
-    "probabilistic-global": {"outcome": "probabilistic", "confounderWeight": "global", "exchange": "blocks"},
+    "probabilistic-global": {"outcome": "probabilistic", "confounderWeight": "global"},
     "poisson-deconfounded": {"outcome": "poisson"},
-    "weighted-ipw": {"outcome": "weighted", "adjustment": "ipw"},
 }
 ASKED = ["", "zoë", "🦊"]
 

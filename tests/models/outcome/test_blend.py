@@ -14,7 +14,6 @@ from scipy.optimize import minimize
 from dcrec_spark import Blend, BlendModel
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.solvers import least_squares_on_simplex
-from tests.frames import frame_of
 from tests.models.data_sets import NAMES, outcome
 from tests.problems import assert_same
 from tests.reference.poisson import Array
@@ -52,31 +51,25 @@ def test_of_two_equal_members_one_is_enough() -> None:
     assert sorted(least_squares_on_simplex(same, np.array([1.0, 1.0]))) == [0.0, 1.0]
 
 
-def all_pairs(spark: SparkSession) -> DataFrame:
-    return frame_of(spark, [(u, i) for u in NAMES.users for i in NAMES.items], "user string, item string")
-
-
 def scores_of(frame: DataFrame) -> Array:
-    found = {(row.user, row.item): row.prediction for row in frame.collect()}
-    return np.array([[found[u, i] for i in NAMES.items] for u in NAMES.users])
+    return NAMES.tables_of(frame)["prediction"]
 
 
 @pytest.fixture(scope="module")
 def blend(spark: SparkSession) -> Iterator[BlendModel]:
     estimator = Blend(
         {
-            "none": outcome(**RATED, adjustment="none"),
             "factors": outcome(**RATED, confounder="factors"),
             "log": outcome(**RATED, confounderLink="log"),
         },
         validationShare=0.3,
     )
     fitted = estimator.fit(NAMES.frame(spark))
-    # Whatever validation chose of so few ratings, here all three take part.
+    # Whatever validation chose of so few ratings, here both take part.
     members = estimator._fit_members(estimator.members, NAMES.frame(spark), "blend")
-    weights = {"none": 0.2, "factors": 0.3, "log": 0.5}
+    weights = {"factors": 0.4, "log": 0.6}
     model = BlendModel(members, weights, fitted.validationErrors)
-    members["none"]._copyValues(model)
+    members["log"]._copyValues(model)
     assert set(fitted.members) == {name for name, weight in fitted.weights.items() if weight > 0}
     assert sum(fitted.weights.values()) == pytest.approx(1.0)
     assert fitted.validationErrors["blend"] <= min(fitted.validationErrors.values()) + 1e-12
@@ -87,7 +80,7 @@ def blend(spark: SparkSession) -> Iterator[BlendModel]:
 
 
 def test_scores_and_lists_are_the_weighted_ones(spark: SparkSession, blend: BlendModel) -> None:
-    pairs = all_pairs(spark)
+    pairs = NAMES.all_pairs(spark)
     expected = sum(w * scores_of(blend.members[name].transform(pairs)) for name, w in blend.weights.items())
     assert_same(scores_of(blend.transform(pairs)), expected, 1e-9)
     ranked = blend.recommendationTable(3).orderBy("user_id", "rank").collect()
@@ -99,7 +92,7 @@ def test_scores_and_lists_are_the_weighted_ones(spark: SparkSession, blend: Blen
 
 
 def test_an_explanation_adds_up(spark: SparkSession, blend: BlendModel) -> None:
-    ratings, pairs = NAMES.frame(spark), all_pairs(spark).where(F.col("user").isin("zoë", "🦊"))
+    ratings, pairs = NAMES.frame(spark), NAMES.all_pairs(spark).where(F.col("user") == "zoë")
     scores = {(row.user, row.item): row.prediction for row in blend.transform(pairs).collect()}
     explained = blend.explain(pairs, ratings, n=2).collect()
     assert len(explained) == len(scores)
@@ -116,7 +109,7 @@ def test_an_explanation_adds_up(spark: SparkSession, blend: BlendModel) -> None:
 def test_it_is_saved_and_folds_in(spark: SparkSession, blend: BlendModel, tmp_path: Path) -> None:
     blend.save(str(tmp_path / "blend"))
     loaded = BlendModel.load(str(tmp_path / "blend"))
-    pairs = all_pairs(spark).where("user = 'zoë'")
+    pairs = NAMES.all_pairs(spark).where("user = 'zoë'")
     expected = {row.item: row.prediction for row in blend.transform(pairs).collect()}
     assert {row.item: row.prediction for row in loaded.transform(pairs).collect()} == expected
     folded = loaded.foldInUsers(NAMES.frame(spark).where("user = 'zoë'"))

@@ -86,7 +86,7 @@ def long_tail(_: Path) -> Split:
 
 @pytest.mark.parametrize("data", [coat, movielens_100k, long_tail, pytest.param(movielens_1m, marks=pytest.mark.long)])
 @pytest.mark.parametrize("preset", [DeconfoundedMF, DeconfoundedMF.forCounts])
-def test_lists_are_of_what_people_have_rated(
+def test_lists_are_of_rated_items(
     data: Callable[[Path], Split], preset: Callable[[], DeconfoundedMF], data_folder: Path
 ) -> None:
     split = data(data_folder)

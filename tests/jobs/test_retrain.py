@@ -63,13 +63,6 @@ def run(spark: SparkSession, data_folder: Path, output: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def classical(run: Path, data_folder: Path, output: Path) -> Path:
-    """The next run to the same place."""
-    publish({**COAT, "input.path": data_folder / "coat" / "train.ascii", "outcome.adjustment": "none"}, output)
-    return run_directory(output)
-
-
-@pytest.fixture(scope="module")
 def ratings(data_folder: Path) -> pd.DataFrame:
     matrix = np.loadtxt(data_folder / "coat" / "train.ascii", dtype=int)
     user, item = np.nonzero(matrix)
@@ -161,7 +154,10 @@ def test_the_same_run_again_gives_the_same_tables(run: Path, data_folder: Path, 
         pd.testing.assert_frame_equal(one, other, rtol=0, atol=1e-12)
 
 
-def test_the_classical_model_is_another_one_of_the_same_data_and_has_no_confounder(run: Path, classical: Path) -> None:
+def test_a_classical_run_to_the_same_place_is_another_model_without_confounder(run: Path, data_folder: Path) -> None:
+    publish({**COAT, "input.path": data_folder / "coat" / "train.ascii", "outcome.adjustment": "none"}, run.parent)
+    classical = run_directory(run.parent)
+    assert {path.name for path in run.parent.iterdir()} == {"CURRENT", ".lock", run.name, classical.name}
     one, other = record_of(run), record_of(classical)
     assert one["data_fingerprint"] == other["data_fingerprint"]
     assert {name for name in ("config_hash", "model_version") if one[name] == other[name]} == set()

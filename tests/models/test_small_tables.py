@@ -38,6 +38,7 @@ def model(ratings: DataFrame) -> Iterator[DeconfoundedMFModel]:
     fitted.release()
 
 
+@pytest.mark.long
 def test_a_small_model_has_few_tasks(
     plain: SparkSession, model: DeconfoundedMFModel, ratings: DataFrame, tmp_path: Path
 ) -> None:

@@ -42,9 +42,6 @@ def test_the_sentence_names_the_nearest(settings: tuple[object, ...], name: str,
     assert words in sentence
 
 
-# ---- the same model as MLlib's, as docs/how-to/migrate.md says
-
-
 @pytest.fixture(scope="module")
 def ratings(spark: SparkSession, data_folder: Path) -> Iterator[DataFrame]:
     """A fifth of MovieLens 100K, with ``held``, true for one rating in five."""

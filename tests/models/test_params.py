@@ -5,7 +5,6 @@ import pickle
 import re
 from typing import Any
 
-import numpy as np
 import pytest
 from pyspark.ml import Pipeline
 from pyspark.ml.param.shared import HasMaxIter, HasPredictionCol, HasSeed, HasTol
@@ -98,13 +97,6 @@ def test_a_model_has_the_getters_and_sets_only_how_it_answers() -> None:
     with pytest.raises(AttributeError, match="a fitted model keeps its rank: set it on the estimator"):
         model.setRank(3)
     assert not hasattr(DeconfoundedMFModel, "getExposureModel")  # a model's own, and no parameter there
-
-
-def test_numbers_of_numpy_are_numbers() -> None:
-    """A grid of parameters is often made with np.arange."""
-    estimator = DeconfoundedMF(rank=np.int64(4), alpha=np.float32(0.5), regParam=3)
-    found = [estimator.getOrDefault(name) for name in ("rank", "alpha", "regParam")]
-    assert [(type(value), value) for value in found] == [(int, 4), (float, 0.5), (float, 3.0)]
 
 
 def test_counts_have_settings_of_their_own() -> None:

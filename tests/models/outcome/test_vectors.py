@@ -7,7 +7,6 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.kernels.exposure import PLAIN, Form, Scaling
 from dcrec_spark.models.fitting.factors import arrow_table, cached_frame, list_array
-from dcrec_spark.models.outcome.tables import completed
 from dcrec_spark.models.outcome.vectors import PartsOfVectors, scoring_vectors
 from dcrec_spark.spark.compat import collect_arrow
 
@@ -39,12 +38,3 @@ def test_they_are_those_of_spark(spark: SparkSession, is_user: bool, has_biases:
     here = arrow_table(vectors)
     assert here.column_names == collected.column_names
     assert here.to_pydict() == collected.to_pydict()
-
-
-@pytest.mark.parametrize("is_user", [True, False])
-def test_they_are_those_of_spark_without_an_exposure(spark: SparkSession, is_user: bool) -> None:
-    factors = table(is_user).drop_columns(["bias", "exposure_shape", "exposure_rate", "slopes", "covariates"])
-    full = completed(cached_frame(spark, factors))
-    assert arrow_table(full).to_pydict() == collect_arrow(full).to_pydict()
-    vectors = scoring_vectors(full, is_user, PartsOfVectors())
-    assert arrow_table(vectors).to_pydict() == collect_arrow(vectors).sort_by("idx").to_pydict()

@@ -179,10 +179,7 @@ def _heavy_items(indexed: DataFrame, n_users: int, settings: LayoutSettings) -> 
 
 def _require_distinct_pairs(layout: ClusterLayout) -> None:
     """Refuse a pair that is given twice, which the fit would count twice. This also computes the blocks."""
-    sides = (
-        (layout.users, "duplicate_row", "duplicate_col"),
-        (layout.items, "duplicate_col", "duplicate_row"),
-    )
+    sides = ((layout.users, "duplicate_row", "duplicate_col"), (layout.items, "duplicate_col", "duplicate_row"))
     for side, user_column, item_column in sides:
         row = side.frame.agg(F.max(F.struct(F.col(user_column), F.col(item_column))).alias("pair")).first()
         pair = row["pair"] if row else None

@@ -9,22 +9,12 @@ from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import Form, Scaling
-from dcrec_spark.models.exposure.estimator import (
-    ExposureFit,
-    PoissonFactorization,
-    estimator_like,
-    fit_exposure,
-)
+from dcrec_spark.models.exposure.estimator import ExposureFit, PoissonFactorization, estimator_like, fit_exposure
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.families.base import OutcomeFamily, require_same_kind
 from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of, family_of
-from dcrec_spark.models.fitting.checks import (
-    observed,
-    require_all_known,
-    require_columns,
-    require_ids_alike,
-)
+from dcrec_spark.models.fitting.checks import observed, require_all_known, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.covariates import Covariates, attach_features
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts

@@ -27,17 +27,6 @@ def rows(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(map(tuple, frame.select(*columns).collect()), key=repr)
 
 
-def test_movielens_100k(spark: SparkSession, data_folder: Path, tmp_path: Path) -> None:
-    lines = (data_folder / "ml-100k" / "u.data").read_text(encoding="ascii").splitlines()[:3000]
-    (tmp_path / "u.data").write_text("\n".join(lines), encoding="ascii")
-    expected = sorted(tuple(map(int, line.split())) for line in lines)
-    validated = validate(read(spark, format="movielens", path=str(tmp_path)), ValidationConfig(scale_min=1))
-    schema = "struct<user_id:bigint,item_id:bigint,rating:double,timestamp:bigint>"
-    assert validated.ratings.schema.simpleString() == schema
-    assert sorted(map(tuple, validated.ratings.collect())) == expected
-    validated.unpersist()
-
-
 def test_movielens_dat_and_csv(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "ratings.dat").write_text("1::1193::5::978300760\n2::661::3::978302109\n")
     with gzip.open(tmp_path / "small.csv.gz", "wt") as file:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.shell_completion import BashComplete
@@ -90,10 +91,6 @@ def test_commands_options_and_settings_are_completed(words: list[str], typed: st
     assert [item.value for item in completion.get_completions(words, typed)] == expected
 
 
-def no_java(*_: object, **__: object) -> None:
-    raise ConfigError("Spark needs Java 17 or 21, and none was found")
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -105,7 +102,9 @@ def no_java(*_: object, **__: object) -> None:
 def test_a_run_that_fails_before_it_begins_leaves_its_record_and_metrics_and_names_itself_in_its_log(
     line: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "start_session", no_java)
+    monkeypatch.setattr(
+        runner, "start_session", Mock(side_effect=ConfigError("Spark needs Java 17 or 21, none was found"))
+    )
     (tmp_path / "nightly.yaml").write_text(
         f"{line}\noutput: {{path: {tmp_path}/out}}\nrun: {{metrics_file: {tmp_path}/dcrec.prom, name: nightly}}\n"
     )

@@ -47,7 +47,8 @@ _STORY = """\
 Users rate only items that they are exposed to, and what exposes them may also shape their ratings: it confounds \
 them. This demo draws data sets in which exposure raises ratings, lowers them, or changes none. Unlike in yours, the \
 truth is known: what every user would have rated every item. Five recommenders learn from the same ratings, with the \
-same settings, which suit the one with biases best. Which one is close to the truth, without knowing which data set it has?
+same settings, which suit the one with biases best. Which one is close to the truth, without knowing which data set it \
+has?
 
     {size} users x {size} items, {ratings:,} ratings in each data set ({share:.0%} of all pairs), {seeds} draws of each
     {test:,} random pairs of each are withheld, with their true ratings"""
@@ -256,7 +257,8 @@ def _agreement(spark: SparkSession) -> str:
     """How much the two models agree."""
     tables = [read_current(spark, str(OUTPUT / name), "recommendations") for name in MODELS]
     both = tables[0].join(tables[1], ["user_id", "item_id"], "left_semi").count()
-    return f"{100 * both / tables[0].count():.0f} % of the deconfounded recommendations are those of the model without the confounder too."
+    share = 100 * both / tables[0].count()
+    return f"{share:.0f} % of the deconfounded recommendations are those of the model without the confounder too."
 
 
 def _next_steps(picture: Path | None = None) -> Panel:

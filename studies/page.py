@@ -5,6 +5,7 @@ Intervals are by Student's t over seeds. Of fewer than FEWEST seeds none claims 
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -188,7 +189,7 @@ def table(heads: Sequence[str], rows: Iterator[list[str]]) -> Iterator[str]:
 def draw_changes(cells: Cells) -> Picture:
     """Draw the forest plot: a line for each data set, in it a point and interval for each row."""
     names = [name for name in TITLES if name in cells][::-1]
-    picture = Picture(figsize=(8.0, 1.2 + 0.62 * len(names)), layout="constrained")
+    picture = Picture(figsize=(6.2, 1.2 + 0.62 * len(names)), layout="constrained")
     picture.patch.set_alpha(0.0)
     axes = picture.subplots()
     for number, (row, colour) in enumerate(_PLOTTED.items()):
@@ -197,11 +198,11 @@ def draw_changes(cells: Cells) -> Picture:
                 _draw_change(axes, change(cells[name], row), at + 0.32 - 0.13 * number, colour)
         axes.plot([], [], "o", color=colour, markersize=4, label=_LABELS.get(row, row))
     axes.axvline(0.0, color=INK, linewidth=0.8)
-    axes.set_yticks(range(len(names)), [TITLES[name] for name in names])
+    axes.set_yticks(range(len(names)), [fill(TITLES[name], 20) for name in names])
     axes.set_xlim(_LOWEST, _HIGHEST)
     axes.set_xlabel("change of the squared error, % (left is better)")
     style(axes)
-    picture.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8, labelcolor=INK)
+    picture.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8, labelcolor=INK)
     return picture
 
 

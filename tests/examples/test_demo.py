@@ -108,9 +108,7 @@ def test_a_movielens_file_is_recommended_from_by_title(output: Path, data_folder
     assert "none.data" in refused.stderr
     text = printed("--data", str(source / "u.data"))
 
-    assert re.search(
-        r"\d+ % of the deconfounded recommendations are those of the model without", text
-    )
+    assert re.search(r"\d+ % of the deconfounded recommendations are those of the model without", text)
     titles = pd.read_csv(source / "u.item", sep="|", encoding="latin-1", header=None, index_col=0)[1]
     for name in ("deconfounded", "unadjusted"):
         assert f"Recommended by the {demo.CALLED[name]}" in text

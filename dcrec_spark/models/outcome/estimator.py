@@ -51,7 +51,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
 
     Weighted and probabilistic matrix factorization by alternating least squares, Poisson factorization by coordinate
     ascent. Sums over all pairs are exact, in time proportional to the number of ratings. With ``adjustment`` "none" or
-    "ipw" the same code fits the classical and the inverse-propensity versions. The defaults suit ratings on a scale,
+    "ipw" the same code fits without the confounder, or by inverse propensities. The defaults suit ratings on a scale,
     such as stars from 1 to 5. :meth:`forCounts` suits plays and clicks. ``explainParams()`` lists all parameters.
 
     Parameters

@@ -30,7 +30,7 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
+from dcrec_spark.errors import ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import (
     CURRENT,
     RUN_ID,
@@ -55,7 +55,6 @@ from dcrec_spark.publish.manifest import (
 )
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.storage.files import open_files
-from dcrec_spark.storage.hadoop import ObjectFiles
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Files
 from dcrec_spark.storage.staging import leased, remove_stale, require_writable, write_table
 
@@ -115,8 +114,8 @@ class DirectorySink:
 
     def directories(self) -> list[str]:
         """Name the runs that have a directory, in the order of their names."""
-        names = [entry.name for entry in self.files.list(self.root) if entry.is_directory]
-        return [name.removeprefix(RUN_PREFIX) for name in names if name.startswith(RUN_PREFIX)]
+        names = {entry.name for entry in self.files.list(self.root) if entry.is_directory}
+        return sorted(name.removeprefix(RUN_PREFIX) for name in names if name.startswith(RUN_PREFIX))
 
     def require_newer(self, run_id: str, held: Iterable[str]) -> None:
         """Refuse a run that was named before one that is held. Raises ConflictError: names that one."""
@@ -162,14 +161,6 @@ class ParquetSink(DirectorySink):
     """Sink of the protocol on a file system."""
 
     files: Directories
-
-    @classmethod
-    def open(cls, output: str, spark: SparkSession | None = None) -> "ParquetSink":
-        """Sink for a directory on a file system, which need not exist. Raises ConfigError: names output.path."""
-        files, root = open_files(output, spark)
-        if isinstance(files, ObjectFiles):
-            raise ConfigError(f"{SETTING} is {output!r}, an object store; expected a file system, which can rename")
-        return cls(files, root, output)
 
     def base(self) -> Before:
         """Note the current run, and the newest."""

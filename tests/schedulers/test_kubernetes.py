@@ -108,7 +108,7 @@ def kubernetes() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 def test_the_pod_of_spark_submit_runs_the_job(kubernetes: tuple[str, list[dict[str, Any]]], tmp_path: Path) -> None:
     address, made = kubernetes
     spark_home(tmp_path)
-    (command,) = blocks_of(HOW_TO / "run-on-a-cluster.md", "Kubernetes", "bash")
+    (command,) = blocks_of(HOW_TO / "run-on-kubernetes.md", "Submit from outside", "bash")
     command = with_values(command, {"https://host:6443": address})
     quick = "--conf spark.kubernetes.submission.waitAppCompletion=false"
 

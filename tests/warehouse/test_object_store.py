@@ -195,6 +195,9 @@ class DyingObjects(ObjectFiles):
     def write_over(self, path: str, content: bytes, version: str | None) -> None:
         self._change("write_over", path, content, version)
 
+    def create(self, path: str, content: bytes) -> None:
+        self._change("create", path, content)
+
     def delete(self, path: str) -> None:
         self._change("delete", path)
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.publish.current import current_run
-from dcrec_spark.publish.parquet import ParquetSink
+from dcrec_spark.publish.object_store import open_output
 from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from dcrec_spark.publish.protocol import publish
 from dcrec_spark.publish.several import Several
@@ -24,7 +24,7 @@ class Places:
     def __init__(self, spark: SparkSession, output: Path, hive: Place, database: Place) -> None:
         self.spark, self.output, self.hive, self.database = spark, output, hive, database
         warehouses = [hive.warehouse, database.warehouse]
-        self.sinks = Several(spark, ParquetSink.open(str(output), spark), warehouses)
+        self.sinks = Several(spark, open_output(str(output), spark), warehouses)
         self.judges = [directory_judge(output), hive.judge, database.judge]
 
     def publish(self, run_id: str, users: int = len(IDS)) -> None:

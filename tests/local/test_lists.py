@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark import DeconfoundedMF, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_ranking
 from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_outcome
-from dcrec_spark.local.lists import ListPlaces, judge, rank_popular, rank_unseen, value_of
+from dcrec_spark.local.lists import ListPlaces, judge, rank_popular, rank_unseen
 from tests.frames import frame_of
 from tests.reference import topn as dense
 from tests.reference.poisson import Array
@@ -91,12 +91,3 @@ def test_metrics_are_those_of_spark(spark: SparkSession, ratings: Ratings) -> No
     assert here.as_dict() == pytest.approx(there.as_dict(), nan_ok=True)
     composition = {"catalogue_rare_share@3", "catalogue_rarest_share@3", "catalogue_largest_share@3"}
     assert composition <= here.as_dict().keys()
-
-
-def test_value_and_regret_are_means_of_the_truth() -> None:
-    expected = np.array([[5.0, 4.0, 1.0], [2.0, 3.0, 4.0]])
-    seen = np.array([[True, False, False], [False, False, False]])
-    places = ListPlaces(np.array([0, 1]), np.array([1, 1]), np.array([2, 2]), np.zeros(2))
-    value, regret = value_of(places, expected, seen, 1)
-    assert value == pytest.approx((1.0 + 4.0) / 2)
-    assert regret == pytest.approx((4.0 + 4.0) / 2 - value)

@@ -7,7 +7,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from scipy import integrate, stats
 
-from studies.fair_simulation import FairSimulation, expected_of_rounded
+from dcrec_spark.local.lists import ListPlaces
+from studies.fair_simulation import FairSimulation, expected_of_rounded, value_of
 from studies.paper_simulation import Simulation, draw_block, draw_items, draw_users, expected_rating, simulate
 
 SMALL = Simulation(n_users=37, n_items=23, n_factors=4, gamma_reading="rate", test_pairs_per_user=5, seed=7)
@@ -165,3 +166,12 @@ def test_expected_ratings_are_the_means_of_rounded_draws() -> None:
     data = FairSimulation("raises", **FAIR)
     user, item = data.test["user"], data.test["item"]
     assert np.mean(data.expected(user, item) - data.test["rating"]) == pytest.approx(0, abs=0.05)
+
+
+def test_value_and_regret_are_means_of_the_truth() -> None:
+    expected = np.array([[5.0, 4.0, 1.0], [2.0, 3.0, 4.0]])
+    seen = np.array([[True, False, False], [False, False, False]])
+    places = ListPlaces(np.array([0, 1]), np.array([1, 1]), np.array([2, 2]), np.zeros(2))
+    value, regret = value_of(places, expected, seen, 1)
+    assert value == pytest.approx((1.0 + 4.0) / 2)
+    assert regret == pytest.approx((4.0 + 4.0) / 2 - value)

@@ -51,7 +51,7 @@ def test_every_job_is_a_command_and_its_script_the_same() -> None:
         assert isinstance(job, Job)
         assert job.name == entry.command.replace("-", "_")
         script = (ROOT / "jobs" / f"{job.name}.py").read_text(encoding="utf-8")
-        assert f'run_script("{entry.command}")' in script
+        assert f'main("{entry.command}")' in script
 
 
 def test_all_settings_are_printed_as_a_file_that_a_job_takes(tmp_path: Path) -> None:

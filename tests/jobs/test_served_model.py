@@ -231,6 +231,16 @@ def test_a_warm_start_takes_fewer_iterations(trained: Path, fit_again: dict[str,
     assert not list(run_directory(output).glob("model/data-*/params/*"))  # its predecessor is not saved in it
 
 
+def test_a_warm_start_from_a_model_of_other_ids_warns(trained: Path, fit_again: dict[str, Any], tmp_path: Path) -> None:
+    strangers = ratings().assign(item=lambda of: of["item"] + " of another shop")
+    strangers.to_parquet(tmp_path / "strangers.parquet")
+    given = {**fit_again, "model.warm_start": trained / "nightly", "outcome.max_iter": 2, "exposure.max_iter": 2}
+    expected = "a cold start: the model to start from knows no item of the ratings; are its ids theirs? (model.warm_s"
+    for path, warns in ((tmp_path / "strangers.parquet", True), (trained / "ratings.parquet", False)):
+        record = record_of(publish(Retrain, {**given, "input.path": path}))
+        assert any(warning.startswith(expected) for warning in record["warnings"]) == warns
+
+
 NOT_SERVED: dict[str, tuple[list[type[AnyJob]], dict[str, Any], int, str]] = {
     "no model is named": ([Recommend, FoldIn], {"model.path": "null"}, 2, "setting model.path: found null"),
     "it is no model": ([FoldIn], {"model.path": "{folder}/ratings.parquet"}, 3, "is no model that dcrec"),

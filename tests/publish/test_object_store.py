@@ -124,6 +124,15 @@ def test_old_runs_go_and_an_older_one_is_gone_back_to(sink: ObjectStoreSink, fil
     assert sink.run_ids() == ["r1", "r3", "r4"]
 
 
+def test_a_damaged_pointer_hides_no_run_and_a_rollback_mends_it(sink: ObjectStoreSink, files: MemoryObjects) -> None:
+    for run_id in ("r1", "r2"):
+        publish(sink, run_id)
+    files.write(f"{ROOT}/CURRENT", b"?!")
+    assert sink.run_ids() == ["r1", "r2"]
+    sink.restore("r1")
+    assert current(files) == "r1"
+
+
 def test_leftovers_go_when_they_are_old(sink: ObjectStoreSink, files: MemoryObjects) -> None:
     publish(sink, "published")
     stage(sink, "dead")

@@ -119,6 +119,23 @@ def test_published_tables_are_read_back(spark: SparkSession, tmp_path: Path) -> 
         read_current(spark, output, "recommendations")
 
 
+def test_a_reader_of_a_run_that_is_removed_finds_its_rows_or_an_error_and_no_other_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    output = str(tmp_path / "out")
+    publish(spark, output, "r1", tables_of(spark, "r1"), record_of)
+    opened = read_current(spark, output, "recommendations")
+    parts = [pq.ParquetFile(part) for part in (tmp_path / "out/run_id=r1/recommendations").glob("*.parquet")]
+    for run_id in ("r2", "r3"):
+        publish(spark, output, run_id, tables_of(spark, run_id), record_of)
+    assert open_output(output).prune(2) == ["r1"]
+    rows = [row for part in parts for row in part.read(["run_id"]).to_pylist()]
+    assert rows == [{"run_id": "r1"}] * 5  # open files outlive their names
+    with pytest.raises(Exception, match="run_id=r1"):
+        opened.collect()
+    assert {row.run_id for row in read_current(spark, output, "recommendations").collect()} == {"r3"}
+
+
 def test_a_published_run_id_is_never_written_again(tmp_path: Path) -> None:
     for run_id in ("r1", "r2"):
         commit(stage_by_hand(tmp_path, run_id), {})

@@ -1,7 +1,7 @@
 """Five recommenders on simulated data whose truth is known: errors on pairs that nobody rated, value of the lists.
 
-Fits run in one process each, side by side. Settings are the same for all rows: the priors suit the biased row best, by
-trial on other seeds.
+Fits run in one process each, side by side. Settings are the same for all rows: the priors suit the row with
+biases best, by trial on other seeds.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.local.data import Parts
-from dcrec_spark.local.lists import ListPlaces, ListValue, value_of
+from dcrec_spark.local.lists import ListPlaces
 from dcrec_spark.local.trial import Bench, Confounder, Trial
-from studies.fair_simulation import Confounding, FairSimulation
+from studies.fair_simulation import Confounding, FairSimulation, ListValue, value_of
 
 KINDS: dict[Confounding, str] = {
     "lowers": "exposure\nlowers ratings",
@@ -38,8 +38,8 @@ class Row(NamedTuple):
 
 ROWS: dict[str, Row] = {
     "intercept-free": Row({"adjustment": "none", "fitIntercept": False}),
-    "classical": Row({"adjustment": "none"}),
-    "biased": Row({"adjustment": "none", "fitBiases": True}),
+    "plain": Row({"adjustment": "none"}),
+    "with biases": Row({"adjustment": "none", "fitBiases": True}),
     "deconfounded": Row(_CONFOUNDER, "fitted"),
     "shuffled": Row(_CONFOUNDER, "shuffled"),
 }

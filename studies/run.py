@@ -26,12 +26,13 @@ from dcrec_spark.evaluation.metrics import evaluate_arrays
 from dcrec_spark.jobs.cli import configure_logging
 from dcrec_spark.kernels.solvers import least_squares_on_simplex
 from dcrec_spark.local.fits import Ratings
-from dcrec_spark.local.lists import ListPlaces, judge, value_of
+from dcrec_spark.local.lists import ListPlaces, judge
 from studies.data import DATA, DataSet
+from studies.fair_simulation import value_of
 from studies.page import write_page
 from studies.rows import (
+    BASELINE,
     BLEND,
-    CLASSICAL,
     CMFREC,
     DEFAULT,
     HALF_PLACEBO,
@@ -71,7 +72,7 @@ class Plan:
 _SLOW = (MLLIB_IMPLICIT,)
 PLANS = {name: Plan(without=() if name.startswith("tail") else _SLOW) for name in DATA} | {
     "ml-100k": Plan(3),
-    "ml-1m": Plan(1, 1, (*MODELS.keys() - {CLASSICAL, DEFAULT}, *_SLOW, CMFREC, IMPLICIT)),
+    "ml-1m": Plan(1, 1, (*MODELS.keys() - {BASELINE, DEFAULT}, *_SLOW, CMFREC, IMPLICIT)),
 }
 
 

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from dcrec_spark.config.load import validation_message
 from dcrec_spark.config.sections import JobConfig, PlacesConfig, WarehousesConfig
-from dcrec_spark.errors import ConfigError, DataError, DcrecError
+from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import published_run, run_id_in, run_path
 from dcrec_spark.publish.delta import DeltaWarehouse
 from dcrec_spark.publish.hive import HiveWarehouse
@@ -76,7 +76,7 @@ def check_sinks(config: JobConfig, spark: SparkSession, output: str) -> BeforeEv
 @contextmanager
 def _open_warehouses(config: JobConfig, spark: SparkSession | None, run_date: date | None) -> Iterator[list[Warehouse]]:
     """Open the warehouses that are set. spark : None if no catalog is among them. run_date : None to read."""
-    chosen = _warehouses_of(config)
+    chosen = config.warehouses if isinstance(config, PlacesConfig) else WarehousesConfig()
     keep = config.output.keep or _KEEP
     with ExitStack() as resources:
         warehouses: list[Warehouse] = []
@@ -118,11 +118,6 @@ def _open_other(
         raise ConfigError("\n".join(lines)) from None
     warehouse: Warehouse = kind.open(settings, spark, keep, run_date)
     return warehouse
-
-
-def _warehouses_of(config: JobConfig) -> WarehousesConfig:
-    """Return the warehouses of a job's settings. None for a job that publishes to none."""
-    return config.warehouses if isinstance(config, PlacesConfig) else WarehousesConfig()
 
 
 # ---- the runs in all places, and rollback
@@ -185,7 +180,9 @@ class Places:
             except DcrecError as error:
                 already = ", ".join(done) or "no place"
                 message = f"{error}; {already} is on run {run_id}: fix the cause, and run the same command again"
-                raise type(error)(message) from error
+                # A warehouse had the run just now: one that lacks it has removed it meanwhile.
+                is_gone = isinstance(error, DataError) and len(done) < len(self.warehouses)
+                raise (ConflictError if is_gone else type(error))(message) from error
 
 
 @contextmanager

@@ -45,11 +45,9 @@ from dcrec_spark.publish.current import (
 from dcrec_spark.publish.manifest import (
     MANIFEST,
     RECORD,
-    FolderFiles,
-    TableFiles,
+    PartFiles,
     check_manifest,
     fingerprint,
-    fingerprint_folder,
     to_json,
     write_manifest,
 )
@@ -90,8 +88,8 @@ class StagedRun:
     run_id: str
     path: str
     base: str | None
-    tables: dict[str, TableFiles]
-    folders: Mapping[str, FolderFiles] = field(default_factory=dict)
+    tables: dict[str, PartFiles]
+    folders: Mapping[str, PartFiles] = field(default_factory=dict)
     lease: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
     version: str | None = None
 
@@ -112,7 +110,7 @@ class DirectorySink:
         """Refuse an output that this user could not publish to. Raises ConfigError: names output.path."""
         require_writable(self.files, self.root, self.given, SETTING)
 
-    def directories(self) -> list[str]:
+    def run_ids(self) -> list[str]:
         """Name the runs that have a directory, in the order of their names."""
         names = {entry.name for entry in self.files.list(self.root) if entry.is_directory}
         return sorted(name.removeprefix(RUN_PREFIX) for name in names if name.startswith(RUN_PREFIX))
@@ -150,6 +148,13 @@ class DirectorySink:
         require_names(staged.run_id, tables, {})
         staged.tables.update(write_parts(self.files, staged.path, tables, {})[0])
 
+    def overtaken_error(self, staged: StagedRun) -> ConflictError:
+        """Return the error that tells of a run which another one has overtaken."""
+        return ConflictError(
+            f"run {staged.run_id} was not published: {self.given} went from run {staged.base} to run "
+            f"{run_id_in(self.files, self.root)} after this one began; run again to publish over it"
+        )
+
     def damage_error(self, staged: StagedRun, damage: Exception) -> DcrecError:
         """Return the error that explains why a run was withdrawn."""
         now = "none is published" if staged.base is None else f"readers are back on run {staged.base}"
@@ -164,7 +169,7 @@ class ParquetSink(DirectorySink):
 
     def base(self) -> Before:
         """Note the current run, and the newest."""
-        return Before(run_id_in(self.files, self.root), newest_of(self.directories()))
+        return Before(run_id_in(self.files, self.root), newest_of(self.run_ids()))
 
     def stage(
         self,
@@ -240,10 +245,6 @@ class ParquetSink(DirectorySink):
         """Remove what publishers that died have left in their staging directories."""
         remove_stale(self.files, self.root, (STAGING_PREFIX, TEMPORARY_PREFIX))
 
-    def run_ids(self) -> list[str]:
-        """Name the runs that the directory holds, in the order of their names."""
-        return self.directories()
-
     def prune(self, keep: int) -> list[str]:
         """Remove all runs but the ``keep`` newest and the current one, each in one step from where readers look."""
         files, root = self.files, self.root
@@ -273,13 +274,9 @@ class ParquetSink(DirectorySink):
 
     def require_unchanged(self, staged: StagedRun) -> None:
         """Compare the pointer with that of the base. Raises ConflictError: it moved, or the run_id is taken."""
-        now = run_id_in(self.files, self.root)
-        if now != staged.base:
-            raise ConflictError(
-                f"run {staged.run_id} was not published: {self.root} went from run {staged.base} to run "
-                f"{now} after this one began; run again to publish over it"
-            )
-        self.require_newer(staged.run_id, self.directories())
+        if run_id_in(self.files, self.root) != staged.base:
+            raise self.overtaken_error(staged)
+        self.require_newer(staged.run_id, self.run_ids())
         if self.files.exists(run_path(self.root, staged.run_id)):
             raise ConflictError(
                 f"run_id {staged.run_id} is already published under {self.root}, and published runs never "
@@ -314,7 +311,7 @@ def require_names(run_id: str, tables: Mapping[str, DataFrame], folders: Mapping
 
 def write_parts(
     files: Files, path: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]
-) -> tuple[dict[str, TableFiles], dict[str, FolderFiles]]:
+) -> tuple[dict[str, PartFiles], dict[str, PartFiles]]:
     """Write tables and folders below a path, and take their checksums."""
     written, saved = {}, {}
     for name, table in tables.items():
@@ -322,7 +319,7 @@ def write_parts(
         written[name] = fingerprint(files, f"{path}/{name}", rows)
     for name, save in folders.items():
         save(files.uri(f"{path}/{name}"))
-        saved[name] = fingerprint_folder(files, f"{path}/{name}")
+        saved[name] = fingerprint(files, f"{path}/{name}")
     return written, saved
 
 

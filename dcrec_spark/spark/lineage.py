@@ -143,14 +143,11 @@ def unpersist_abandoned() -> None:
     with suppress(Empty):
         while True:
             frame = _ABANDONED.get_nowait()
-            if not _is_stopped(frame.sparkSession) and not any(frame.sameSemantics(used) for used in _IN_USE):
+            session: Any = frame.sparkSession
+            # A session that was stopped caches nothing.
+            stopped = session.sparkContext._jsc is None if is_classic(session) else session.is_stopped
+            if not stopped and not any(frame.sameSemantics(used) for used in _IN_USE):
                 frame.unpersist()
-
-
-def _is_stopped(spark: SparkSession) -> bool:
-    """Whether the session was stopped. It caches nothing then."""
-    session: Any = spark
-    return bool(session.sparkContext._jsc is None if is_classic(spark) else session.is_stopped)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,9 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 from pyspark.sql.types import DataType, StringType, StructType
+from settings_page import markdown  # mkdocs finds a hook by its folder
 
 from dcrec_spark import errors
-from dcrec_spark.config.reference import markdown
 from dcrec_spark.jobs.cli import dcrec
 from dcrec_spark.publish import schemas
 

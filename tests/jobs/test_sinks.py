@@ -60,14 +60,6 @@ def test_a_run_that_is_not_there_is_refused_and_those_that_are_named(output: Pat
     assert current_run_id(str(output)) == "run-03"
 
 
-def test_a_damaged_run_is_not_gone_back_to(output: Path) -> None:
-    (output / "run_id=run-02" / "recommendations" / "part-0.parquet").write_bytes(b"x")
-    refused = dcrec_with("rollback", "run-02", "--set", f"output.path={output}")
-    assert refused.exit_code == 3
-    assert "recommendations/part-0.parquet is changed; no place is on run run-02" in refused.stderr
-    assert current_run_id(str(output)) == "run-03"
-
-
 def test_a_damaged_run_is_marked_and_blocks_no_way_to_a_whole_one(output: Path) -> None:
     place = ("--set", f"output.path={output}")
     record = output / "run_id=run-02" / "run.json"
@@ -140,6 +132,23 @@ def test_a_sink_of_another_package_is_found_by_its_entry_point(output: Path) -> 
     listed = dcrec_with("runs", *(word for setting in given for word in ("--set", setting)))
     assert ["run-07", "2026-11-07", "current"] in rows_of(listed)
     assert Shelf.opened == [(ShelfSettings(place="hall"), 4)]
+
+
+@pytest.mark.usefixtures("shelf")
+def test_a_rollback_to_a_run_that_a_warehouse_removes_meanwhile_ends_with_5(
+    output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Shelf, "runs", lambda _: [StoredRun("run-01", "2026-11-01", ("recommendations",), ())])
+
+    def restore(shelf: Shelf, run_id: str) -> None:
+        raise shelf.unknown_run(run_id)
+
+    monkeypatch.setattr(Shelf, "restore", restore)
+    given = ("--set", f"output.path={output}", "--set", "warehouses.other.shelf={place: hall}")
+    lost = dcrec_with("rollback", "run-01", *given)
+    assert lost.exit_code == 5, lost.output
+    assert "no place is on run run-01" in lost.stderr
+    assert current_run_id(str(output)) == "run-03"
 
 
 @pytest.mark.usefixtures("shelf")

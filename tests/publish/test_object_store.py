@@ -66,7 +66,7 @@ def test_of_two_publishers_the_second_to_commit_loses(sink: ObjectStoreSink, fil
     assert not files.exists(f"{ROOT}/run_id=ba")
 
 
-def test_a_lost_answer_is_no_conflict_and_a_store_that_is_away_is_said(
+def test_a_lost_answer_is_no_conflict_and_a_store_away_is_named(
     sink: ObjectStoreSink, files: MemoryObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(sink, "a")
@@ -122,6 +122,15 @@ def test_old_runs_go_and_an_older_one_is_gone_back_to(sink: ObjectStoreSink, fil
     publish(sink, "r4")
     assert current(files) == "r4"
     assert sink.run_ids() == ["r1", "r3", "r4"]
+
+
+def test_a_damaged_pointer_hides_no_run_and_a_rollback_mends_it(sink: ObjectStoreSink, files: MemoryObjects) -> None:
+    for run_id in ("r1", "r2"):
+        publish(sink, run_id)
+    files.write(f"{ROOT}/CURRENT", b"?!")
+    assert sink.run_ids() == ["r1", "r2"]
+    sink.restore("r1")
+    assert current(files) == "r1"
 
 
 def test_leftovers_go_when_they_are_old(sink: ObjectStoreSink, files: MemoryObjects) -> None:

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.local.data import Parts
-from dcrec_spark.local.lists import ListPlaces, ListValue, value_of
+from dcrec_spark.local.lists import ListPlaces
 from dcrec_spark.local.trial import Bench, Confounder, Trial
-from studies.fair_simulation import Confounding, FairSimulation
+from studies.fair_simulation import Confounding, FairSimulation, ListValue, value_of
 
 KINDS: dict[Confounding, str] = {
     "lowers": "exposure\nlowers ratings",

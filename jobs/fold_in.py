@@ -4,7 +4,7 @@ spark-submit jobs/fold_in.py --config mine.yaml --dry-run
 dcrec fold-in --config mine.yaml --dry-run
 """
 
-from dcrec_spark.jobs.command import run_script
+from dcrec_spark.jobs.command import main
 
 if __name__ == "__main__":
-    run_script("fold-in")
+    main("fold-in")

@@ -4,7 +4,7 @@ spark-submit jobs/recommend.py --config mine.yaml --dry-run
 dcrec recommend --config mine.yaml --dry-run
 """
 
-from dcrec_spark.jobs.command import run_script
+from dcrec_spark.jobs.command import main
 
 if __name__ == "__main__":
-    run_script("recommend")
+    main("recommend")

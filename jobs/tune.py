@@ -4,7 +4,7 @@ spark-submit jobs/tune.py --config mine.yaml --dry-run
 dcrec tune --config mine.yaml --dry-run
 """
 
-from dcrec_spark.jobs.command import run_script
+from dcrec_spark.jobs.command import main
 
 if __name__ == "__main__":
-    run_script("tune")
+    main("tune")

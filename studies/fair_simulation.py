@@ -16,11 +16,13 @@ memory: 1,000 by 1,000 takes 100 MB.
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
+
+from dcrec_spark.local.lists import ListPlaces
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -199,3 +201,23 @@ def _scale_to_share(rate: Floats, share: float) -> Floats:
         middle = (low + high) / 2
         low, high = (middle, high) if -np.expm1(-middle * rate).mean() < share else (low, middle)
     return np.asarray(high * rate)
+
+
+# ---- lists, by the truth
+
+
+class ListValue(NamedTuple):
+    """Mean expected rating of the places of lists, and by how much the best lists of as many places are better."""
+
+    value: float
+    regret: float
+
+
+def value_of(places: ListPlaces, expected: Floats, seen: Flags, n: int) -> ListValue:
+    """Compute the value of lists of n places where the truth is known.
+
+    expected : (U, I) expected ratings. seen : (U, I) pairs that lists leave out, true there.
+    """
+    value = float(expected[places.user, places.item].mean())
+    best = -np.sort(np.where(seen, np.inf, -expected), axis=1)[:, :n]
+    return ListValue(value, float(best[np.isfinite(best)].mean()) - value)

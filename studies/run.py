@@ -26,8 +26,9 @@ from dcrec_spark.evaluation.metrics import evaluate_arrays
 from dcrec_spark.jobs.cli import configure_logging
 from dcrec_spark.kernels.solvers import least_squares_on_simplex
 from dcrec_spark.local.fits import Ratings
-from dcrec_spark.local.lists import ListPlaces, judge, value_of
+from dcrec_spark.local.lists import ListPlaces, judge
 from studies.data import DATA, DataSet
+from studies.fair_simulation import value_of
 from studies.page import write_page
 from studies.rows import (
     BASELINE,

@@ -1,7 +1,6 @@
 """Ids that a setting lists (users to serve, the catalogue, pairs to exclude), their features, and titles of items."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -18,8 +17,8 @@ from dcrec_spark.spark.compat import try_cast
 from dcrec_spark.spark.planning import borrow
 
 TITLES = "evaluation.titles_path"
-_FILES = {"u.item": r"\|", "movies.dat": "::"}
-_SEPARATORS = {suffix(name): separator for name, separator in _FILES.items()}
+TITLE_FILES = {"u.item": r"\|", "movies.dat": "::"}
+_SEPARATORS = {suffix(name): separator for name, separator in TITLE_FILES.items()}
 _NUMBERS = "expected finite numbers; make numbers of categories first (one-hot)"
 _ITEM_COLUMNS = ("item", "item_id", "movieId")
 
@@ -127,20 +126,6 @@ def _require_column(source: DataFrame, where: str, name: str, advice: str) -> No
 
 
 # ---- titles of items
-
-
-def read_titles(spark: SparkSession, ratings: Path) -> DataFrame | None:
-    """Open the titles that MovieLens delivers with its ratings.
-
-    ratings : file of the ratings. Titles are in u.item or movies.dat in the same folder.
-    Returns item_id: long, title: string. None when there is neither file.
-    """
-    for name, separator in _FILES.items():
-        path = ratings.parent / name
-        if path.exists():
-            item, title, lines = _movielens(spark, str(path.resolve()), separator)
-            return lines.select(item.cast("long").alias("item_id"), title.alias("title"))
-    return None
 
 
 def read_titles_file(spark: SparkSession, path: str, id_type: DataType) -> DataFrame:

@@ -6,17 +6,8 @@ from typing import NoReturn
 from dcrec_spark.errors import MissingExtraError, require_extra
 
 
-def main() -> NoReturn:
-    """Run ``dcrec``."""
-    _run(None)
-
-
-def run_script(command: str) -> NoReturn:
-    """Run one command of ``dcrec`` as a script of its own, for spark-submit."""
-    _run(command)
-
-
-def _run(command: str | None) -> NoReturn:
+def main(command: str | None = None) -> NoReturn:
+    """Run ``dcrec``, or one of its commands as a script of its own, for spark-submit."""
     try:
         require_extra("jobs")
     except MissingExtraError as error:

@@ -6,7 +6,6 @@ The checks call the functions that a run calls.
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -45,15 +44,11 @@ class _NotApplicable(Exception):
 def examine(config: RetrainConfig) -> list[Finding]:
     """Check everything that a run with this configuration needs, in the order of dependencies. Writes nothing."""
     findings = [_examine("packages", _packages), _examine("extras", _extras), _examine("Java", _java)]
-    if findings[-1].state == "bad":
-        return findings + [Finding(subject, "open", "needs Java") for subject in ("Spark", *_WITH_SPARK)]
     sessions: list[SparkSession] = []
-    findings.append(_examine("Spark", partial(_spark, config, sessions)))
-    for subject, check in _WITH_SPARK.items():
-        if sessions:
-            findings.append(_examine(subject, partial(check, config, sessions[0])))
-        else:
-            findings.append(Finding(subject, "open", "needs Spark"))
+    for subject, check in {"Spark": _spark, **_WITH_SPARK}.items():
+        needed = "Java" if findings[2].state == "bad" else "" if sessions or subject == "Spark" else "Spark"
+        found = Finding(subject, "open", f"needs {needed}") if needed else _examine(subject, check, config, sessions)
+        findings.append(found)
     return findings
 
 
@@ -72,9 +67,9 @@ def require_health(findings: list[Finding]) -> None:
         raise ConfigError(f"this environment cannot run the configured job yet: {', '.join(bad)}; see above what to do")
 
 
-def _examine(subject: str, check: Callable[[], str]) -> Finding:
+def _examine(subject: str, check: Callable[..., str], *given: object) -> Finding:
     try:
-        return Finding(subject, "good", check())
+        return Finding(subject, "good", check(*given))
     except _NotApplicable as reason:
         return Finding(subject, "open", str(reason))
     except DcrecError as error:
@@ -106,31 +101,32 @@ def _spark(config: RetrainConfig, sessions: list[SparkSession]) -> str:
     return f"{sessions[0].version} on {sessions[0].conf.get('spark.master')}"
 
 
-def _input(config: RetrainConfig, spark: SparkSession) -> str:
+def _input(config: RetrainConfig, sessions: list[SparkSession]) -> str:
     place = config.input.table if config.input.format in ("table", "jdbc") else config.input.path
     if place is None:
         raise _NotApplicable("neither input.path nor input.table is set")
-    return f"{place} opens as {config.input.format}: {len(read_ratings(spark, config.input).columns)} columns are used"
+    columns = read_ratings(sessions[0], config.input).columns
+    return f"{place} opens as {config.input.format}: {len(columns)} columns are used"
 
 
-def _output(config: RetrainConfig, spark: SparkSession) -> str:
+def _output(config: RetrainConfig, sessions: list[SparkSession]) -> str:
     if config.output.path is None:
         raise _NotApplicable("setting output.path is not set")
     output = output_path(config)
-    check_sinks(config, spark, output)
+    check_sinks(config, sessions[0], output)
     more = " and the warehouses" if config.warehouses != WarehousesConfig() else ""
     return f"{output}{more} can be written to, {room_at(output)}"
 
 
-def _checkpoints(config: RetrainConfig, spark: SparkSession) -> str:
-    place = config.spark.checkpoint_dir or checkpoint_directory(spark)
+def _checkpoints(config: RetrainConfig, sessions: list[SparkSession]) -> str:
+    place = config.spark.checkpoint_dir or checkpoint_directory(sessions[0])
     if place is None:
         raise _NotApplicable("not needed on one machine; on a cluster, spark.checkpoint_dir")
     return place
 
 
-_WITH_SPARK: dict[str, Callable[[RetrainConfig, SparkSession], str]] = {
-    "Python workers": lambda _config, spark: f"run {require_workers(spark)}",
+_WITH_SPARK: dict[str, Callable[[RetrainConfig, list[SparkSession]], str]] = {
+    "Python workers": lambda _config, sessions: f"run {require_workers(sessions[0])}",
     "checkpoints": _checkpoints,
     "input": _input,
     "output": _output,

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,19 +23,17 @@ _SIDES = ("user", "item")
 
 @dataclass(frozen=True)
 class Features:
-    """Tables of features: an id column and columns of numbers, each id once. None: no features of this side."""
+    """Tables of features, side -> an id column and columns of numbers, each id once. Without a side: none of it."""
 
-    user: DataFrame | None = None
-    item: DataFrame | None = None
+    of: Mapping[str, DataFrame]
 
     def params(self) -> dict[str, Any]:
         """Return the Params of the estimator."""
-        return {"userFeatures": self.user, "itemFeatures": self.item}
+        return {f"{side}Features": self.of.get(side) for side in _SIDES}
 
     def lines(self) -> list[str]:
         """Name the columns of each table, a line each, for a dry run."""
-        given = [(side, table) for side, table in self._tables().items() if table is not None]
-        return [f"{side}s   features {', '.join(_names(table))}" for side, table in given]
+        return [f"{side}s   features {', '.join(table.columns[1:])}" for side, table in self.of.items()]
 
     def note(self, run: Run, ratings: DataFrame) -> None:
         """Note columns, rows and matches in the record. The fingerprint of the data covers the tables from here on.
@@ -42,10 +41,8 @@ class Features:
         ratings : valid ones.
         """
         marks = []
-        for side, table in self._tables().items():
-            if table is None:
-                continue
-            names = _names(table)
+        for side, table in self.of.items():
+            names = table.columns[1:]
             known = table.select(f"{side}_id", F.lit(True).alias("__known"))
             rated = ratings.select(f"{side}_id").distinct().join(known, f"{side}_id", "left")
             total, matched = rated.agg(F.count("*"), F.count("__known")).collect()[0]
@@ -69,7 +66,7 @@ class Features:
         """
         chosen = {}
         for side in sides:
-            table, setting = self._tables()[side], f"input.{side}_features"
+            table, setting = self.of.get(side), f"input.{side}_features"
             names = next(iter(members_of(model).values())).facts.covariates.features(side == "user").names
             if table is None:
                 if names:
@@ -85,10 +82,7 @@ class Features:
                 raise ConfigError(f"setting {setting}: found {why}; expected {expected}")
             identity = F.col(f"{side}_id").alias(model.getOrDefault(f"{side}Col"))
             chosen[side] = table.select(identity, *(quoted(name) for name in names))
-        return Features(**chosen)
-
-    def _tables(self) -> dict[str, DataFrame | None]:
-        return {"user": self.user, "item": self.item}
+        return Features(chosen)
 
 
 def open_features(context: Context[Any], ratings: DataFrame, sides: tuple[str, ...] = _SIDES) -> Features:
@@ -113,8 +107,4 @@ def open_features(context: Context[Any], ratings: DataFrame, sides: tuple[str, .
                 f"ratings in its column {getattr(config.input.columns, side)!r}"
             )
         tables[side] = table
-    return Features(**tables)
-
-
-def _names(table: DataFrame) -> list[str]:
-    return table.columns[1:]
+    return Features(tables)

@@ -172,7 +172,12 @@ def checkpoints_of(context: Context[RetrainConfig]) -> StoredCheckpoints | None:
         return None
     files.make_directory(root)
     lease = ExitStack()
-    lease.callback(_forget_lease, files, f"{root}/{name}")
+
+    def forget() -> None:
+        if not files.exists(f"{root}/{name}"):
+            files.delete(f"{root}/{name}{LEASE}")
+
+    lease.callback(forget)
     try:
         lease.enter_context(files.lock(f"{root}/{name}{LEASE}", seconds=0))
     except ConflictError:
@@ -227,8 +232,3 @@ def _remove_others(files: Directories, root: str, name: str, run: Run) -> None:
         except ConflictError:
             continue  # active
         files.delete(f"{root}/{other}{LEASE}")
-
-
-def _forget_lease(files: Files, directory: str) -> None:
-    if not files.exists(directory):
-        files.delete(f"{directory}{LEASE}")

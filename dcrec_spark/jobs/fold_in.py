@@ -14,6 +14,7 @@ from dcrec_spark.config.jobs import FoldInConfig
 from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
 from dcrec_spark.jobs.features import Features, open_features
 from dcrec_spark.jobs.inputs import (
+    ServedInputs,
     ServingJob,
     as_trained,
     load_served_model,
@@ -23,16 +24,14 @@ from dcrec_spark.jobs.inputs import (
 )
 from dcrec_spark.jobs.job import Context, Outputs
 from dcrec_spark.jobs.run_record import Run
-from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.tables import factor_tables, list_tables, reject_table
 from dcrec_spark.models.outcome.blend import AnyModel
 
 
 @dataclass(frozen=True)
-class FoldInInputs:
-    """The model, the ratings of the new users as ``read_ratings`` returns them, the catalogue, the users' features."""
+class FoldInInputs(ServedInputs):
+    """The model, the ratings of the new users, the catalogue, the users' features."""
 
-    saved: SavedModel
     ratings: DataFrame
     catalogue: Catalogue
     features: Features
@@ -64,7 +63,7 @@ class FoldIn(ServingJob[FoldInConfig, FoldInInputs]):
         valid = validate_input(context, inputs.ratings)
         inputs.features.note(run, valid.ratings)
         _note_unknown_items(run, model, valid.ratings)
-        features = inputs.features.of_model(model, run.warnings, ("user",)).user
+        features = inputs.features.of_model(model, run.warnings, ("user",)).of.get("user")
         new_users = model.foldInUsers(as_trained(model, valid.ratings), features)
         context.resources.callback(new_users.unpersist)
         of_new_users = model.withUsers(new_users)

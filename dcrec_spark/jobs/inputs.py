@@ -1,8 +1,9 @@
 """Inputs of jobs: ratings of one snapshot, and saved models with ratings under the names that they know."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -108,16 +109,12 @@ def validate_input(context: Context[ReadingT], raw: DataFrame, to_fit: bool = Fa
 # ---- saved models
 
 
-class ServedInputs(Protocol):
-    """Inputs of a job that begins with a saved model."""
+@dataclass(frozen=True)
+class ServedInputs:
+    """Inputs of a job that begins with a saved model. ratings : as ``read_ratings`` returns them, or None."""
 
-    @property
-    def saved(self) -> SavedModel:
-        """The model."""
-
-    @property
-    def ratings(self) -> DataFrame | None:
-        """The ratings, as ``read_ratings`` returns them."""
+    saved: SavedModel
+    ratings: DataFrame | None
 
 
 ServedT = TypeVar("ServedT", bound=ServedInputs)

@@ -19,20 +19,20 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dcrec_spark.config.sections import AuditConfig, JobConfig
+from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.errors import DataError, DcrecError
 from dcrec_spark.evaluation.lists import describe_lists
 from dcrec_spark.jobs.catalogue import Catalogue
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.run_record import RETRAIN, Run, Verdict
 from dcrec_spark.jobs.sinks import open_sinks
-from dcrec_spark.publish.audit import Promises, audit_overlap, audit_recommendations, turnover
+from dcrec_spark.publish.audit import audit_overlap, audit_recommendations, turnover
 from dcrec_spark.publish.current import PublishedRun
 from dcrec_spark.publish.manifest import check_folder
 from dcrec_spark.publish.object_store import Output
 from dcrec_spark.publish.parquet import StagedRun
-from dcrec_spark.publish.protocol import Save, publish
-from dcrec_spark.publish.several import BeforeEverywhere
+from dcrec_spark.publish.protocol import Record, Save, publish
+from dcrec_spark.publish.several import BeforeEverywhere, StagedEverywhere
 from dcrec_spark.storage.files import open_files
 
 _log = structlog.get_logger()
@@ -137,16 +137,14 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
         Raises AuditError, ConflictError: nothing is published, the tables of before stay.
         """
         run, audit = context.run, partial(audit_tables, context, outputs)
+
+        def record(staged: StagedEverywhere) -> Record:
+            tables = {name: files.rows for name, files in staged.directory.tables.items()}
+            return {**run.success_record(), "tables": tables}
+
         with open_sinks(context.config, context.spark, context.output, audit) as sinks:
-            tables, folders = outputs.tables, outputs.folders
-            where = publish(
-                sinks,
-                run.run_id,
-                tables,
-                lambda staged: run.published(staged.directory),
-                folders=folders,
-                base=context.base,
-            )
+            tables, base = outputs.tables, context.base
+            where = publish(sinks, run.run_id, tables, record, folders=outputs.folders, base=base)
             _prune(sinks.directory, context.config.output.keep)
             return where
 
@@ -186,8 +184,8 @@ def audit_lists(context: Context[ConfigT], outputs: Outputs[ResultT], lists: Dat
 
     Raises AuditError: a promise is broken, or a limit passed and not forced.
     """
-    run, limits = context.run, getattr(context.config, "audit", AuditConfig())
-    audit_recommendations(lists, outputs.seen, Promises(outputs.catalogue.items, outputs.catalogue.max_per_category))
+    run, limits = context.run, context.run.limits
+    audit_recommendations(lists, outputs.seen, outputs.catalogue.items, outputs.catalogue.max_per_category)
     found = run.lists = describe_lists(lists, outputs.training, outputs.length)
     run.warnings += found.warnings
     verdicts = []
@@ -201,7 +199,7 @@ def audit_lists(context: Context[ConfigT], outputs: Outputs[ResultT], lists: Dat
         share = new / max(1, places)
         about = f"{new} of the {places} places of users of both runs hold another item, {share:.1%}"
         verdicts.append(Verdict("max_churn", share, most, share <= most, about))
-    run.warnings += run.verdicts.enforce(verdicts, limits.force)
+    run.enforce(verdicts)
 
 
 def last_lists(context: Context[Any]) -> DataFrame | None:
@@ -250,8 +248,11 @@ def run_summary(run: Run, directory: str) -> RenderableType:
     if run.compared is not None:
         facts.add_row("held out", _compared_line(run.compared))
     if run.since is not None:
-        facts.add_row("since", _since_line(run.since, counts))
-    near = [verdict for verdict in run.verdicts.all if verdict.passed and verdict.use > _NEAR]
+        last = run.since["counts"]
+        both = [name for name in ("accepted", "rejected", "users", "items") if name in counts and name in last]
+        moved = ", ".join(f"{name} {counts[name] - last[name]:+,}" for name in both)
+        facts.add_row("since", f"run {run.since['run_id']}: {moved or 'nothing to compare'}")
+    near = [verdict for verdict in run.verdicts if verdict.passed and verdict.use > _NEAR]
     if near:
         facts.add_row(
             "near a limit", "; ".join(f"{verdict.about} (audit.{verdict.check}={verdict.limit:g})" for verdict in near)
@@ -264,13 +265,6 @@ def run_summary(run: Run, directory: str) -> RenderableType:
     facts.add_row("tables", Text(directory.removeprefix("file://"), overflow="fold"))
     title = f"run {run.run_id} published, model {run.model_version}"
     return Group(Text(title, style="bold green"), facts)
-
-
-def _since_line(before: Mapping[str, Any], counts: Mapping[str, int]) -> str:
-    """Say how the counts differ from those of the run before."""
-    both = [name for name in ("accepted", "rejected", "users", "items") if name in counts and name in before["counts"]]
-    moved = [f"{name} {counts[name] - before['counts'][name]:+,}" for name in both]
-    return f"run {before['run_id']}: {', '.join(moved) or 'nothing to compare'}"
 
 
 def _compared_line(compared: Mapping[str, Any]) -> str:

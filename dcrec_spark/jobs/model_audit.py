@@ -86,7 +86,7 @@ def compare_input(context: Context[RetrainConfig]) -> None:
     failed = {verdict.check for verdict in verdicts if not verdict.passed}
     run.warnings += [fewer] if fall >= _WARNED_FALL and "max_volume_fall" not in failed else []
     run.warnings += grown if "max_new_rejects" not in failed else []
-    run.warnings += run.verdicts.enforce(verdicts, limits.force, DataError)
+    run.enforce(verdicts, DataError)
 
 
 def _rules(configuration: Mapping[str, Any]) -> list[Any]:
@@ -173,7 +173,6 @@ def compare_models(context: Context[RetrainConfig], model: AnyModel, parts: FitP
     """Compare with the last model and popularity on held-out ratings. Raises AuditError: too bad, and not forced."""
     if parts.held_out is None:
         return
-    limits, run = context.config.audit, context.run
     with context.reporter.step("compare with the last model"):
         vectors = {NEW: model.scoringVectors()}
         last = _last_model(context, model)
@@ -182,7 +181,7 @@ def compare_models(context: Context[RetrainConfig], model: AnyModel, parts: FitP
         counts = item_statistics(parts.train).select("item_id", F.col("ratings").alias("score"))
         vectors[POPULARITY] = one_list_for_all(vectors[NEW], counts)
         metrics = _measure(context, vectors, parts)
-    run.warnings += run.verdicts.enforce(_verdicts(context, metrics), limits.force)
+    context.run.enforce(_verdicts(context, metrics))
 
 
 def check_lists(

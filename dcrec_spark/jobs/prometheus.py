@@ -19,20 +19,6 @@ _log = structlog.get_logger()
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _SUCCESS = "dcrec_run_success_timestamp_seconds"
 _LAST_SUCCESS = re.compile(rf"^{_SUCCESS}\{{.*\}} ([-+.e\d]+)$", re.MULTILINE)
-# Name of the metric -> its help text.
-_GAUGES = {
-    "dcrec_run_published": "1 if the last run was published, else 0",
-    "dcrec_run_exit_code": "exit code of the last run",
-    "dcrec_run_finished_timestamp_seconds": "when the last run ended, in seconds since 1970",
-    _SUCCESS: "when a run last ended with 0, in seconds since 1970",
-    "dcrec_run_step_seconds": "seconds of a step of the last run",
-    "dcrec_run_count": "counts of the last run",
-    "dcrec_run_iterations": "iterations of a stage of the last run",
-    "dcrec_run_warnings": "warnings of the last run",
-    "dcrec_audit_found": "figures of the audit of the last run",
-    "dcrec_audit_limit": "limits of the audit of the last run",
-    "dcrec_audit_passed": "1 if the figure kept to its limit, else 0",
-}
 
 
 def text_of(facts: Mapping[str, Any], before: str = "") -> str:
@@ -40,27 +26,30 @@ def text_of(facts: Mapping[str, Any], before: str = "") -> str:
     job = {"job": facts["job"], "name": facts["name"]}
     verdicts = facts["audit"]["verdicts"]
     finished, last = datetime.fromisoformat(facts["finished_at"]).timestamp(), _LAST_SUCCESS.search(before)
-    success = [finished] if facts["exit_code"] == 0 else [float(last[1])] if last is not None else []
-    values: dict[str, list[tuple[dict[str, str], float]]] = {
-        "dcrec_run_published": [({}, facts["exit_code"] == 0 and facts["status"] != "skipped")],
-        "dcrec_run_exit_code": [({}, facts["exit_code"])],
-        "dcrec_run_finished_timestamp_seconds": [({}, finished)],
-        _SUCCESS: [({}, seconds) for seconds in success],
-        "dcrec_run_step_seconds": [({"step": step}, seconds) for step, seconds in facts["timings"].items()],
-        "dcrec_run_count": [({"of": name}, count) for name, count in facts["counts"].items()],
-        "dcrec_run_iterations": [({"stage": stage}, count) for stage, count in facts["iterations"].items()],
-        "dcrec_run_warnings": [({}, len(facts["warnings"]))],
-        "dcrec_audit_found": [({"check": verdict["check"]}, verdict["found"]) for verdict in verdicts],
-        "dcrec_audit_limit": [({"check": verdict["check"]}, verdict["limit"]) for verdict in verdicts],
-        "dcrec_audit_passed": [({"check": verdict["check"]}, verdict["passed"]) for verdict in verdicts],
-    }
+    success = {"": finished} if facts["exit_code"] == 0 else {} if last is None else {"": float(last[1])}
+    published = facts["exit_code"] == 0 and facts["status"] != "skipped"
+    found, limit, passed = ({v["check"]: v[name] for v in verdicts} for name in ("found", "limit", "passed"))
+    # Name, help text, label, and the value of each of its values.
+    gauges: list[tuple[str, str, str, Mapping[str, float]]] = [
+        ("dcrec_run_published", "1 if the last run was published, else 0", "", {"": published}),
+        ("dcrec_run_exit_code", "exit code of the last run", "", {"": facts["exit_code"]}),
+        ("dcrec_run_finished_timestamp_seconds", "when the last run ended, in seconds since 1970", "", {"": finished}),
+        (_SUCCESS, "when a run last ended with 0, in seconds since 1970", "", success),
+        ("dcrec_run_step_seconds", "seconds of a step of the last run", "step", facts["timings"]),
+        ("dcrec_run_count", "counts of the last run", "of", facts["counts"]),
+        ("dcrec_run_iterations", "iterations of a stage of the last run", "stage", facts["iterations"]),
+        ("dcrec_run_warnings", "warnings of the last run", "", {"": len(facts["warnings"])}),
+        ("dcrec_audit_found", "figures of the audit of the last run", "check", found),
+        ("dcrec_audit_limit", "limits of the audit of the last run", "check", limit),
+        ("dcrec_audit_passed", "1 if the figure kept to its limit, else 0", "check", passed),
+    ]
     lines = []
-    for name, about in _GAUGES.items():
-        if values[name]:
-            lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge"]
-            for labels, value in values[name]:
-                pairs = ",".join(f'{of}="{text.translate(_ESCAPES)}"' for of, text in (job | labels).items())
-                lines.append(f"{name}{{{pairs}}} {float(value)!r}")
+    for name, about, label, values in gauges:
+        lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge"] if values else []
+        for of_what, value in values.items():
+            labels = job | ({label: of_what} if label else {})
+            pairs = ",".join(f'{of}="{text.translate(_ESCAPES)}"' for of, text in labels.items())
+            lines.append(f"{name}{{{pairs}}} {float(value)!r}")
     return "\n".join([*lines, ""])
 
 

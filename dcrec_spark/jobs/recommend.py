@@ -15,6 +15,7 @@ from dcrec_spark.data.listed import read_listed
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
 from dcrec_spark.jobs.inputs import (
+    ServedInputs,
     ServingJob,
     as_trained,
     load_served_model,
@@ -24,7 +25,6 @@ from dcrec_spark.jobs.inputs import (
 )
 from dcrec_spark.jobs.job import Context, Outputs
 from dcrec_spark.jobs.run_record import fingerprint
-from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.jobs.tables import list_tables, reject_table, require_exposure
 from dcrec_spark.models.outcome.blend import AnyModel
 
@@ -32,14 +32,9 @@ USERS = "recommend.users"
 
 
 @dataclass(frozen=True)
-class RecommendInputs:
-    """The saved model, and whom to serve.
+class RecommendInputs(ServedInputs):
+    """The saved model, pairs to leave out, and whom to serve. users : user_id. None: all."""
 
-    ratings : pairs to leave out, as ``read_ratings`` returns them. None: none. users : user_id. None: all.
-    """
-
-    saved: SavedModel
-    ratings: DataFrame | None
     users: DataFrame | None
     catalogue: Catalogue
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.config.load import config_hash, resolved
 from dcrec_spark.config.secrets import masked_all
-from dcrec_spark.config.sections import JobConfig
+from dcrec_spark.config.sections import AuditConfig, JobConfig
 from dcrec_spark.data.validation.row_rules import ALL_DAYS, Window
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import AuditError, DcrecError, InterruptedRun, interruption
@@ -27,7 +27,7 @@ from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.blend import AnyModel, BlendModel, members_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.publish import parquet, schemas
+from dcrec_spark.publish import schemas
 from dcrec_spark.spark.failures import message_of
 from dcrec_spark.version import __version__
 
@@ -84,27 +84,6 @@ class Verdict:
 
 
 @dataclass
-class Verdicts:
-    """All verdicts of a run. forced : checks that failed in a run that was published with --force."""
-
-    all: list[Verdict] = field(default_factory=list)
-    forced: list[str] = field(default_factory=list)
-
-    def enforce(self, found: list[Verdict], force: bool, error: type[DcrecError] = AuditError) -> list[str]:
-        """Record verdicts. Raises ``error`` if one has failed, or returns warnings if ``force`` is set."""
-        self.all += found
-        failed = [verdict for verdict in found if not verdict.passed]
-        sentences = [f"{verdict.about} (setting audit.{verdict.check}={verdict.limit:g})" for verdict in failed]
-        if failed and not force:
-            raise error(
-                f"the run was not published: {'; '.join(sentences)}; check the input and recent changes, or "
-                "publish with --force"
-            )
-        self.forced += [verdict.check for verdict in failed]
-        return [f"published although a limit is exceeded (--force): {sentence}" for sentence in sentences]
-
-
-@dataclass
 class Run:
     """Facts of one run. ``run.json`` and the table ``runs`` hold them.
 
@@ -135,7 +114,7 @@ class Run:
     input_snapshot: str | None = None
     lists: ListComposition | None = None
     compared: dict[str, Any] | None = None
-    verdicts: Verdicts = field(default_factory=Verdicts)
+    verdicts: list[Verdict] = field(default_factory=list)
     input_table_id: str | None = None
     unchanged_since: str | None = None
     features: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -251,14 +230,26 @@ class Run:
             "users": check.numUsers,
         }
 
+    @property
+    def limits(self) -> AuditConfig:
+        """The limits that the settings have, or the defaults."""
+        return getattr(self.config, "audit", AuditConfig())
+
+    def enforce(self, found: list[Verdict], error: type[DcrecError] = AuditError) -> None:
+        """Record verdicts. Raises ``error`` if one has failed, and is not forced. If it is, there is a warning."""
+        self.verdicts += found
+        failed = [verdict for verdict in found if not verdict.passed]
+        sentences = [f"{verdict.about} (setting audit.{verdict.check}={verdict.limit:g})" for verdict in failed]
+        if failed and not self.limits.force:
+            raise error(
+                f"the run was not published: {'; '.join(sentences)}; check the input and recent changes, or "
+                "publish with --force"
+            )
+        self.warnings += [f"published although a limit is exceeded (--force): {sentence}" for sentence in sentences]
+
     def stamp(self) -> dict[str, Column]:
         """Return the columns that tie a row of a table to its run."""
         return {name: F.lit(getattr(self, name)) for name in ("model_version", "run_id", "run_date")}
-
-    def published(self, staged: parquet.StagedRun) -> dict[str, Any]:
-        """Return run.json of a run whose tables are about to be committed."""
-        tables = {name: files.rows for name, files in staged.tables.items()}
-        return {**self.facts("published", 0, None), "tables": tables}
 
     def success_record(self) -> dict[str, Any]:
         """Return run.json of a run that published, or that found nothing new to publish."""
@@ -316,8 +307,8 @@ class Run:
             "rejects": self.rejects,
             "blend": self.blend,
             "audit": {
-                "verdicts": list(map(asdict, self.verdicts.all)),
-                "forced": list(self.verdicts.forced),
+                "verdicts": list(map(asdict, self.verdicts)),
+                "forced": [verdict.check for verdict in self.verdicts if self.limits.force and not verdict.passed],
                 "lists": None if self.lists is None else self.lists._asdict(),
                 "compared": self.compared,
             },

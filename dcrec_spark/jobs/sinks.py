@@ -22,7 +22,7 @@ from rich.text import Text
 
 from dcrec_spark.config.load import validation_message
 from dcrec_spark.config.sections import JobConfig, PlacesConfig, WarehousesConfig
-from dcrec_spark.errors import ConfigError, DataError, DcrecError
+from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import published_run, run_id_in, run_path
 from dcrec_spark.publish.delta import DeltaWarehouse
 from dcrec_spark.publish.hive import HiveWarehouse
@@ -32,11 +32,14 @@ from dcrec_spark.publish.several import Audit, BeforeEverywhere, Several
 from dcrec_spark.publish.warehouse import CatalogWarehouse, StoredRun, Warehouse
 from dcrec_spark.spark.session import build_session
 from dcrec_spark.storage.files import is_local
+from dcrec_spark.storage.hadoop import require_exclusive
 
 _log = structlog.get_logger()
 GROUP = "dcrec_spark.sinks"
 OUTPUT = "output"
 _CATALOGS: tuple[type[CatalogWarehouse], ...] = (HiveWarehouse, IcebergWarehouse, DeltaWarehouse)
+# Of two publishers at once these let one pass, so output.path, for the record alone, need not.
+_DECIDE = frozenset({"iceberg", "delta", "postgresql"})
 # Runs that a warehouse keeps where output.keep is null.
 _KEEP = 7
 
@@ -55,7 +58,10 @@ def output_path(config: JobConfig) -> str:
 def open_sinks(config: JobConfig, spark: SparkSession, output: str, audit: Audit | None = None) -> Iterator[Several]:
     """Open all places of a job, and close them at the end. Raises ConfigError: names the one that cannot be used."""
     with _open_warehouses(config, spark, config.run.run_date) as warehouses:
-        yield Several(spark, open_output(output, spark), warehouses, audit)
+        directory = open_output(output, spark)
+        if not any(place.kind in _DECIDE for place in warehouses):
+            require_exclusive(directory.files, output, "output.path")
+        yield Several(spark, directory, warehouses, audit)
 
 
 def check_sinks(config: JobConfig, spark: SparkSession, output: str) -> BeforeEverywhere:
@@ -70,7 +76,7 @@ def check_sinks(config: JobConfig, spark: SparkSession, output: str) -> BeforeEv
 @contextmanager
 def _open_warehouses(config: JobConfig, spark: SparkSession | None, run_date: date | None) -> Iterator[list[Warehouse]]:
     """Open the warehouses that are set. spark : None if no catalog is among them. run_date : None to read."""
-    chosen = _warehouses_of(config)
+    chosen = config.warehouses if isinstance(config, PlacesConfig) else WarehousesConfig()
     keep = config.output.keep or _KEEP
     with ExitStack() as resources:
         warehouses: list[Warehouse] = []
@@ -112,11 +118,6 @@ def _open_other(
         raise ConfigError("\n".join(lines)) from None
     warehouse: Warehouse = kind.open(settings, spark, keep, run_date)
     return warehouse
-
-
-def _warehouses_of(config: JobConfig) -> WarehousesConfig:
-    """Return the warehouses of a job's settings. None for a job that publishes to none."""
-    return config.warehouses if isinstance(config, PlacesConfig) else WarehousesConfig()
 
 
 # ---- the runs in all places, and rollback
@@ -179,7 +180,9 @@ class Places:
             except DcrecError as error:
                 already = ", ".join(done) or "no place"
                 message = f"{error}; {already} is on run {run_id}: fix the cause, and run the same command again"
-                raise type(error)(message) from error
+                # A warehouse had the run just now: one that lacks it has removed it meanwhile.
+                is_gone = isinstance(error, DataError) and len(done) < len(self.warehouses)
+                raise (ConflictError if is_gone else type(error))(message) from error
 
 
 @contextmanager

@@ -25,13 +25,6 @@ class ListPlaces(NamedTuple):
     score: Array
 
 
-class ListValue(NamedTuple):
-    """Mean expected rating of the places of lists, and by how much the best lists of as many places are better."""
-
-    value: float
-    regret: float
-
-
 def rank_unseen(
     model: Outcome, seen: Ratings, n: int, exposure_weight: float = 0.0, users: Ints | None = None
 ) -> ListPlaces:
@@ -113,13 +106,3 @@ def judge(
 def describe(places: ListPlaces, rated: Array) -> ListComposition:
     """Describe what lists consist of. rated : (I,) training ratings of each item."""
     return ListComposition.of_counts(len(np.unique(places.user)), np.bincount(places.item, minlength=len(rated)), rated)
-
-
-def value_of(places: ListPlaces, expected: Array, seen: Array, n: int) -> ListValue:
-    """Compute the value of lists of n places where the truth is known.
-
-    expected : (U, I) expected ratings. seen : (U, I) pairs that lists leave out, true there.
-    """
-    value = float(expected[places.user, places.item].mean())
-    best = -np.sort(np.where(seen, np.inf, -expected), axis=1)[:, :n]
-    return ListValue(value, float(best[np.isfinite(best)].mean()) - value)

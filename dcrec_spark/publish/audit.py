@@ -1,11 +1,9 @@
 """Audit of the tables of lists and of overlap before anyone reads them, and changes of lists since the run before."""
 
-from collections.abc import Sequence
 from functools import reduce
 from operator import and_
-from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import AuditError
@@ -13,17 +11,9 @@ from dcrec_spark.errors import AuditError
 _PAIR = ["user_id", "item_id"]
 
 
-class Promises(NamedTuple):
-    """What else lists have to keep. items : item_id (, category) on offer. most : of one category in a list."""
-
-    items: DataFrame | None = None
-    most: int | None = None
-
-
-_NO_MORE = Promises()
-
-
-def audit_recommendations(table: DataFrame, seen: DataFrame | None, promises: Promises = _NO_MORE) -> None:
+def audit_recommendations(
+    table: DataFrame, seen: DataFrame | None, items: DataFrame | None = None, most: int | None = None
+) -> None:
     """Refuse a table that breaks a promise to its readers.
 
     Ranks run from 1 without gaps, no list holds an item twice, and scores are finite. Nothing is recommended that the
@@ -31,15 +21,19 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None, promises: Pr
 
     table : the staged recommendations, as written.
     seen : user_id, item_id that were to be left out. None when seen items may be recommended.
+    items : item_id (, category) on offer. most : of one category in a list. None: any.
     Raises AuditError: names each broken promise, with how many users, scores or rows break it.
     """
+    numbers = [c for c in ("score", "preference", "confounder", "low", "high") if c in table.columns]
+    # NaN is greater than every number in Spark.
+    finite = reduce(and_, [F.coalesce(F.abs(c) < float("inf"), F.lit(False)) for c in numbers])
     per_user = table.groupBy("user_id").agg(
         F.count("*").alias("rows"),
         F.count_distinct("rank").alias("ranks"),
         F.max("rank").alias("last"),
         F.min("rank").alias("first"),
         F.count_distinct("item_id").alias("items"),
-        F.count_if(_not_finite(table.columns)).alias("not_finite"),
+        F.count_if(~finite).alias("not_finite"),
     )
     contiguous = (F.col("first") == 1) & (F.col("last") == F.col("rows")) & (F.col("ranks") == F.col("rows"))
     breaches = per_user.agg(
@@ -57,7 +51,13 @@ def audit_recommendations(table: DataFrame, seen: DataFrame | None, promises: Pr
     if seen is not None:
         pairs = seen.select(*_PAIR)
         breaches["recommended items that the user has seen"] = table.join(pairs, _PAIR, "left_semi").count()
-    breaches |= _offer_breaches(table, promises)
+    if items is not None:
+        foreign = table.join(items.select("item_id"), "item_id", "left_anti").count()
+        breaches["recommended items that are not on offer"] = foreign
+    if items is not None and most is not None:
+        alike = table.join(items, "item_id").where("category is not null").groupBy("user_id", "category").count()
+        over = alike.where(F.col("count") > most).select("user_id").distinct().count()
+        breaches[f"users with more than {most} items of one category"] = over
     broken = [f"{count} {promise}" for promise, count in breaches.items() if count]
     if broken:
         raise AuditError(f"the recommendations were not published: {'; '.join(broken)}")
@@ -116,21 +116,3 @@ def changes(before: DataFrame | None, after: DataFrame) -> DataFrame:
     change = F.when(F.col("rank_before").isNull(), "added").when(F.col("rank").isNull(), "removed").otherwise("moved")
     differs = ~F.col("rank_before").eqNullSafe(F.col("rank"))
     return joined.where(differs).select(*_PAIR, change.alias("change"), "rank_before", "rank")
-
-
-def _offer_breaches(table: DataFrame, promises: Promises) -> dict[str, int]:
-    breaches: dict[str, int] = {}
-    if promises.items is not None:
-        foreign = table.join(promises.items.select("item_id"), "item_id", "left_anti").count()
-        breaches["recommended items that are not on offer"] = foreign
-        if promises.most is not None:
-            alike = table.join(promises.items, "item_id").where("category is not null").groupBy("user_id", "category")
-            over = alike.count().where(F.col("count") > promises.most).select("user_id").distinct().count()
-            breaches[f"users with more than {promises.most} items of one category"] = over
-    return breaches
-
-
-def _not_finite(columns: Sequence[str]) -> Column:
-    # NaN is greater than every number in Spark.
-    numbers = [c for c in ("score", "preference", "confounder", "low", "high") if c in columns]
-    return ~reduce(and_, [F.coalesce(F.abs(c) < float("inf"), F.lit(False)) for c in numbers])

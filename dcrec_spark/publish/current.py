@@ -141,12 +141,6 @@ def current_directory(output: str, spark: SparkSession | None = None) -> str | N
     return None if run_id is None else files.uri(run_path(root, run_id))
 
 
-def current_record(output: str, spark: SparkSession | None = None) -> dict[str, Any] | None:
-    """Read ``run.json`` of the published run. None when nothing has been published yet."""
-    directory = current_directory(output, spark)
-    return None if directory is None else read_record(directory, spark)
-
-
 def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[str, Any] | None:
     """Read ``run.json`` of a published run. None where there is none.
 

@@ -14,35 +14,23 @@ RECORD = "run.json"
 _SEAL = "sha256"
 
 
-class FolderFiles(NamedTuple):
-    """A directory that is no table: ``sha256`` of each data file by its path inside, at any depth."""
-
-    bytes: int
-    sha256: dict[str, str]
-
-
-class TableFiles(NamedTuple):
-    """One table on disk: ``sha256`` of each data file by its name."""
+class PartFiles(NamedTuple):
+    """``sha256`` of each data file below a directory, by its path in there. rows : of a table, 0 of a folder."""
 
     rows: int
     bytes: int
     sha256: dict[str, str]
 
 
-def fingerprint(files: Files, directory: str, rows: int) -> TableFiles:
-    """Take the checksums of a table's data files on disk. ``rows`` is what was written."""
-    return TableFiles(rows, *fingerprint_folder(files, directory))
-
-
-def fingerprint_folder(files: Files, directory: str) -> FolderFiles:
-    """Take the checksums of the data files in a directory and in all below it."""
+def fingerprint(files: Files, directory: str, rows: int = 0) -> PartFiles:
+    """Take the checksums of the data files in a directory and in all below it. rows : what was written, of a table."""
     sizes = _data_files(files, directory)
     sha256 = {path: files.sha256(f"{directory}/{path}") for path in sizes}
-    return FolderFiles(sum(sizes.values()), sha256)
+    return PartFiles(rows, sum(sizes.values()), sha256)
 
 
 def write_manifest(
-    files: Files, directory: str, run_id: str, tables: Mapping[str, TableFiles], folders: Mapping[str, FolderFiles]
+    files: Files, directory: str, run_id: str, tables: Mapping[str, PartFiles], folders: Mapping[str, PartFiles]
 ) -> None:
     """Write the last file of a run: a directory without it is not a complete run."""
     content = {
@@ -57,7 +45,7 @@ def write_manifest(
 def check_manifest(files: Files, directory: str) -> None:
     """Compare the files of a run with its manifest. Raises DataError: names each missing, changed or foreign one."""
     expected = _expected(files, directory)
-    present = fingerprint_folder(files, directory).sha256
+    present = fingerprint(files, directory).sha256
     del present[MANIFEST]
     _require_equal(directory, expected, present)
 
@@ -65,7 +53,7 @@ def check_manifest(files: Files, directory: str) -> None:
 def check_folder(files: Files, directory: str, folder: str) -> None:
     """Do as :func:`check_manifest` for one folder of a run."""
     expected = {name: sha256 for name, sha256 in _expected(files, directory).items() if name.startswith(f"{folder}/")}
-    present = fingerprint_folder(files, f"{directory}/{folder}").sha256
+    present = fingerprint(files, f"{directory}/{folder}").sha256
     _require_equal(directory, expected, {f"{folder}/{name}": sha256 for name, sha256 in present.items()})
 
 

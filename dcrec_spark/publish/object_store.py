@@ -2,7 +2,8 @@
 
 ::
 
-    <output>/CURRENT                              the run_id that readers read. Replaced in one step
+    <output>/CURRENT                              the run_id that readers read, replaced in one step. Not on S3:
+    <output>/CURRENT.0000000007                   the highest of its name is the one that readers read
     <output>/run_id=<run_id>/<table>/*.parquet    written there, where nobody looks before CURRENT names the run
                             /model/               what else the run leaves
                             /run.json             the run's record
@@ -52,7 +53,7 @@ class ObjectStoreSink(DirectorySink):
         """Note the current run, the newest, and the version of the pointer."""
         version = self.files.version(self._pointer)
         # Read after its version: a pointer that moves in between makes the commit fail, not pass.
-        return Before(run_id_in(self.files, self.root), newest_of(self.directories()), version)
+        return Before(run_id_in(self.files, self.root), newest_of(super().run_ids()), version)
 
     def stage(
         self,
@@ -100,7 +101,7 @@ class ObjectStoreSink(DirectorySink):
         except ChangedError as error:
             # An answer that got lost is asked for again, and then the pointer is not the old one any more.
             if run_id_in(self.files, self.root) != staged.run_id:
-                raise self._conflict(staged) from error
+                raise self.overtaken_error(staged) from error
         except OSError as error:
             raise DcrecError(
                 f"{self.given} went away while run {staged.run_id} was committed ({error}): readers have that run or "
@@ -141,7 +142,7 @@ class ObjectStoreSink(DirectorySink):
     def require_unchanged(self, staged: StagedRun) -> None:
         """Compare the pointer with that of the base. Raises ConflictError: it has moved."""
         if self.files.version(self._pointer) != staged.version:
-            raise self._conflict(staged)
+            raise self.overtaken_error(staged)
         self.require_newer(staged.run_id, filter(None, [staged.base]))
 
     @contextmanager
@@ -151,11 +152,7 @@ class ObjectStoreSink(DirectorySink):
 
     def restore(self, run_id: str) -> None:
         """Point readers to an older run. Raises DataError: it is damaged. ConflictError: another was faster."""
-        path, version = run_path(self.root, run_id), self.files.version(self._pointer)
-        try:
-            before = run_id_in(self.files, self.root)
-        except DataError:  # a damaged pointer, which this one replaces
-            before = None
+        path, version, before = run_path(self.root, run_id), self.files.version(self._pointer), self._current()
         self.require_whole(run_id)
         try:
             self._point_to(run_id, version)
@@ -169,8 +166,8 @@ class ObjectStoreSink(DirectorySink):
 
     def run_ids(self) -> list[str]:
         """Name the runs that were published, in the order of their names."""
-        current = run_id_in(self.files, self.root)
-        return [run_id for run_id in self.directories() if run_id == current or self._is_published(run_id)]
+        current = self._current()
+        return [run_id for run_id in super().run_ids() if run_id == current or self._is_published(run_id)]
 
     def prune(self, keep: int) -> list[str]:
         """Remove all runs but the ``keep`` newest and the current one, whoever still reads them. Returns which."""
@@ -182,13 +179,20 @@ class ObjectStoreSink(DirectorySink):
 
     def remove_leftovers(self) -> None:
         """Remove what publishers that died have left."""
-        current = f"{RUN_PREFIX}{run_id_in(self.files, self.root)}"
-        remove_old(self.files, self.root, TEMPORARY_PREFIX)
-        remove_old(self.files, self.root, RUN_PREFIX, lambda name: name == current or self._is_marked(name))
+        stay = {f"{RUN_PREFIX}{run_id}" for run_id in self.run_ids()}
+        for prefix in (TEMPORARY_PREFIX, RUN_PREFIX):
+            remove_old(self.files, self.root, prefix, stay)
 
     @property
     def _pointer(self) -> str:
         return f"{self.root}/{CURRENT}"
+
+    def _current(self) -> str | None:
+        """Read the pointer. None where it is damaged: going back to a run is the cure, and needs the list of runs."""
+        try:
+            return run_id_in(self.files, self.root)
+        except DataError:
+            return None
 
     def _point_to(self, run_id: str, version: str | None) -> None:
         self.files.write_over(self._pointer, f"{run_id}\n".encode(), version)
@@ -202,10 +206,7 @@ class ObjectStoreSink(DirectorySink):
             _log.warning("run %s could not be marked as published: %s", run_id, error)
 
     def _is_published(self, run_id: str) -> bool:
-        return self._is_marked(f"{RUN_PREFIX}{run_id}")
-
-    def _is_marked(self, directory: str) -> bool:
-        return self.files.exists(f"{self.root}/{directory}/{PUBLISHED}")
+        return self.files.exists(f"{run_path(self.root, run_id)}/{PUBLISHED}")
 
     def _remove(self, run_id: str) -> bool:
         """Remove an old run, unless somebody has gone back to it just now."""
@@ -218,17 +219,11 @@ class ObjectStoreSink(DirectorySink):
         self.files.delete(path)
         return True
 
-    def _conflict(self, staged: StagedRun) -> ConflictError:
-        return ConflictError(
-            f"run {staged.run_id} was not published: {self.given} went from run {staged.base} to run "
-            f"{run_id_in(self.files, self.root)} after this one began; run again to publish over it"
-        )
-
 
 Output: TypeAlias = ParquetSink | ObjectStoreSink
 
 
 def open_output(output: str, spark: SparkSession | None = None) -> Output:
-    """Open a directory on a file system, HDFS or S3, which need not exist. Raises ConfigError: names output.path."""
+    """Open a directory on any kind of store, which need not exist. Raises ConfigError: names output.path."""
     files, root = open_files(output, spark)
     return ObjectStoreSink(files, root, output) if isinstance(files, ObjectFiles) else ParquetSink(files, root, output)

@@ -30,7 +30,7 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
+from dcrec_spark.errors import ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import (
     CURRENT,
     RUN_ID,
@@ -45,17 +45,14 @@ from dcrec_spark.publish.current import (
 from dcrec_spark.publish.manifest import (
     MANIFEST,
     RECORD,
-    FolderFiles,
-    TableFiles,
+    PartFiles,
     check_manifest,
     fingerprint,
-    fingerprint_folder,
     to_json,
     write_manifest,
 )
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.storage.files import open_files
-from dcrec_spark.storage.hadoop import ObjectFiles
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Files
 from dcrec_spark.storage.staging import leased, remove_stale, require_writable, write_table
 
@@ -91,8 +88,8 @@ class StagedRun:
     run_id: str
     path: str
     base: str | None
-    tables: dict[str, TableFiles]
-    folders: Mapping[str, FolderFiles] = field(default_factory=dict)
+    tables: dict[str, PartFiles]
+    folders: Mapping[str, PartFiles] = field(default_factory=dict)
     lease: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
     version: str | None = None
 
@@ -113,10 +110,10 @@ class DirectorySink:
         """Refuse an output that this user could not publish to. Raises ConfigError: names output.path."""
         require_writable(self.files, self.root, self.given, SETTING)
 
-    def directories(self) -> list[str]:
+    def run_ids(self) -> list[str]:
         """Name the runs that have a directory, in the order of their names."""
-        names = [entry.name for entry in self.files.list(self.root) if entry.is_directory]
-        return [name.removeprefix(RUN_PREFIX) for name in names if name.startswith(RUN_PREFIX)]
+        names = {entry.name for entry in self.files.list(self.root) if entry.is_directory}
+        return sorted(name.removeprefix(RUN_PREFIX) for name in names if name.startswith(RUN_PREFIX))
 
     def require_newer(self, run_id: str, held: Iterable[str]) -> None:
         """Refuse a run that was named before one that is held. Raises ConflictError: names that one."""
@@ -151,6 +148,13 @@ class DirectorySink:
         require_names(staged.run_id, tables, {})
         staged.tables.update(write_parts(self.files, staged.path, tables, {})[0])
 
+    def overtaken_error(self, staged: StagedRun) -> ConflictError:
+        """Return the error that tells of a run which another one has overtaken."""
+        return ConflictError(
+            f"run {staged.run_id} was not published: {self.given} went from run {staged.base} to run "
+            f"{run_id_in(self.files, self.root)} after this one began; run again to publish over it"
+        )
+
     def damage_error(self, staged: StagedRun, damage: Exception) -> DcrecError:
         """Return the error that explains why a run was withdrawn."""
         now = "none is published" if staged.base is None else f"readers are back on run {staged.base}"
@@ -163,17 +167,9 @@ class ParquetSink(DirectorySink):
 
     files: Directories
 
-    @classmethod
-    def open(cls, output: str, spark: SparkSession | None = None) -> "ParquetSink":
-        """Sink for a directory on a file system, which need not exist. Raises ConfigError: names output.path."""
-        files, root = open_files(output, spark)
-        if isinstance(files, ObjectFiles):
-            raise ConfigError(f"{SETTING} is {output!r}, an object store; expected a file system, which can rename")
-        return cls(files, root, output)
-
     def base(self) -> Before:
         """Note the current run, and the newest."""
-        return Before(run_id_in(self.files, self.root), newest_of(self.directories()))
+        return Before(run_id_in(self.files, self.root), newest_of(self.run_ids()))
 
     def stage(
         self,
@@ -249,10 +245,6 @@ class ParquetSink(DirectorySink):
         """Remove what publishers that died have left in their staging directories."""
         remove_stale(self.files, self.root, (STAGING_PREFIX, TEMPORARY_PREFIX))
 
-    def run_ids(self) -> list[str]:
-        """Name the runs that the directory holds, in the order of their names."""
-        return self.directories()
-
     def prune(self, keep: int) -> list[str]:
         """Remove all runs but the ``keep`` newest and the current one, each in one step from where readers look."""
         files, root = self.files, self.root
@@ -282,13 +274,9 @@ class ParquetSink(DirectorySink):
 
     def require_unchanged(self, staged: StagedRun) -> None:
         """Compare the pointer with that of the base. Raises ConflictError: it moved, or the run_id is taken."""
-        now = run_id_in(self.files, self.root)
-        if now != staged.base:
-            raise ConflictError(
-                f"run {staged.run_id} was not published: {self.root} went from run {staged.base} to run "
-                f"{now} after this one began; run again to publish over it"
-            )
-        self.require_newer(staged.run_id, self.directories())
+        if run_id_in(self.files, self.root) != staged.base:
+            raise self.overtaken_error(staged)
+        self.require_newer(staged.run_id, self.run_ids())
         if self.files.exists(run_path(self.root, staged.run_id)):
             raise ConflictError(
                 f"run_id {staged.run_id} is already published under {self.root}, and published runs never "
@@ -323,7 +311,7 @@ def require_names(run_id: str, tables: Mapping[str, DataFrame], folders: Mapping
 
 def write_parts(
     files: Files, path: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]
-) -> tuple[dict[str, TableFiles], dict[str, FolderFiles]]:
+) -> tuple[dict[str, PartFiles], dict[str, PartFiles]]:
     """Write tables and folders below a path, and take their checksums."""
     written, saved = {}, {}
     for name, table in tables.items():
@@ -331,7 +319,7 @@ def write_parts(
         written[name] = fingerprint(files, f"{path}/{name}", rows)
     for name, save in folders.items():
         save(files.uri(f"{path}/{name}"))
-        saved[name] = fingerprint_folder(files, f"{path}/{name}")
+        saved[name] = fingerprint(files, f"{path}/{name}")
     return written, saved
 
 

@@ -3,9 +3,7 @@
 Ids are published as they came in, so tables that hold ids take the ids' type, ``string`` or ``long``.
 """
 
-from collections.abc import Iterable, Sequence
-
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType, StructField, StructType
@@ -159,8 +157,3 @@ def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
                 f"expected {field.dataType.simpleString()}"
             )
     return frame.select(*(F.col(name) for name in schema.fieldNames()))
-
-
-def metric_table(spark: SparkSession, run_id: str, rows: Iterable[Sequence[object]]) -> DataFrame:
-    """Make the published table ``metrics`` of rows as ``Metrics.rows`` gives them."""
-    return spark.createDataFrame([(run_id, *row) for row in rows], METRICS)

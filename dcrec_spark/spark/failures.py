@@ -2,6 +2,7 @@
 
 import errno
 import re
+from collections.abc import Iterator
 from itertools import islice, takewhile
 from typing import TypeAlias
 
@@ -18,16 +19,26 @@ SparkFailure: TypeAlias = PySparkException | Py4JError
 _FULL = ("No space left on device", "Disk quota exceeded", "DSQuotaExceededException", "not enough space on the disk")
 
 
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and those behind it."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _lines(error: BaseException) -> list[str]:
+    """Return the lines of an error. Spark's own exceptions keep the causes apart from their text."""
+    return f"{error}\n{getattr(error, '_stackTrace', '')}".splitlines()
+
+
 def full_disk(error: BaseException | None) -> str | None:
     """Return how an error, or one behind it, says that a disk is full: of this process, the JVM or an executor."""
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return str(error)
-        # Spark's own exceptions keep the causes apart from their text.
-        for line in f"{error}\n{getattr(error, '_stackTrace', '')}".splitlines():
+    for one in _chain(error):
+        if isinstance(one, OSError) and one.errno in (errno.ENOSPC, errno.EDQUOT):
+            return str(one)
+        for line in _lines(one):
             if any(words in line for words in _FULL):
                 return line.strip()
-        error = error.__cause__ or error.__context__
     return None
 
 
@@ -44,15 +55,9 @@ _AWAY = re.compile(
 
 def unreachable(error: BaseException | None) -> str | None:
     """Return how an error, or one behind it, says that a service did not answer. None: it did, or the JVM is gone."""
-    found = None
-    while error is not None:
-        if isinstance(error, Py4JNetworkError):
-            return None
-        for line in f"{error}\n{getattr(error, '_stackTrace', '')}".splitlines():
-            if found is None and _AWAY.search(line):
-                found = line.strip()
-        error = error.__cause__ or error.__context__
-    return found
+    if _is_of_a_dead_jvm(error):
+        return None
+    return next((line.strip() for one in _chain(error) for line in _lines(one) if _AWAY.search(line)), None)
 
 
 # What Java prints in front of the causes of an error, and the lines that are no words of any.
@@ -78,9 +83,7 @@ def message_of(error: BaseException) -> str:
 
 
 def _is_of_a_dead_jvm(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, Py4JNetworkError):
-        error = error.__cause__ or error.__context__
-    return error is not None
+    return any(isinstance(one, Py4JNetworkError) for one in _chain(error))
 
 
 def reason(error: BaseException) -> str:

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.spark.compat import is_classic, require_classic, same_frame
+from dcrec_spark.spark.compat import is_classic, same_frame
 from dcrec_spark.spark.planning import borrow
 
 # A range of so many rows has a partition for each core.
@@ -143,14 +143,11 @@ def unpersist_abandoned() -> None:
     with suppress(Empty):
         while True:
             frame = _ABANDONED.get_nowait()
-            if not _is_stopped(frame.sparkSession) and not any(frame.sameSemantics(used) for used in _IN_USE):
+            session: Any = frame.sparkSession
+            # A session that was stopped caches nothing.
+            stopped = session.sparkContext._jsc is None if is_classic(session) else session.is_stopped
+            if not stopped and not any(frame.sameSemantics(used) for used in _IN_USE):
                 frame.unpersist()
-
-
-def _is_stopped(spark: SparkSession) -> bool:
-    """Whether the session was stopped. It caches nothing then."""
-    session: Any = spark
-    return bool(session.sparkContext._jsc is None if is_classic(spark) else session.is_stopped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +188,17 @@ def _delete_at_exit(spark: SparkSession, path: str) -> None:
         _delete(spark, path)
 
 
-Broadcasted: TypeAlias = Broadcast[Any]
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """What takes the place of a broadcast on Spark Connect: it travels with each function that reads it."""
+
+    value: Any
+
+    def destroy(self) -> None:
+        """Do nothing: it goes with the function."""
+
+
+Broadcasted: TypeAlias = Broadcast[Any] | Carried
 
 
 def broadcast(spark: SparkSession, value: Any) -> Broadcasted:
@@ -200,5 +207,6 @@ def broadcast(spark: SparkSession, value: Any) -> Broadcasted:
     Never unpersist it while something might: that deletes the file that Python workers read, and an executor which
     still remembers where that file was does not fetch it again.
     """
-    require_classic(spark, "a broadcast", "run this in a classic session, and load a saved model here")
+    if not is_classic(spark):
+        return Carried(value)
     return spark.sparkContext.broadcast(value)

@@ -1,7 +1,7 @@
 """Work under a name that no reader looks at, until one rename makes it appear, and tables that the driver sees."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from math import inf
 from typing import NamedTuple
@@ -54,8 +54,11 @@ def remove_stale(files: Directories, directory: str, prefixes: tuple[str, ...]) 
     for lease in sorted(leases):
         _remove_if_dead(files, f"{directory}/{lease.removesuffix(LEASE)}")
     for entry in names:
-        if entry.name not in leases and f"{entry.name}{LEASE}" not in leases and _is_old(files, directory, entry):
-            files.delete(f"{directory}/{entry.name}")
+        path = f"{directory}/{entry.name}"
+        touched = [entry, *(files.list(path) if entry.is_directory else [])]
+        is_old = all(one.modified < time.time() - STALE_SECONDS for one in touched)
+        if is_old and entry.name not in leases and f"{entry.name}{LEASE}" not in leases:
+            files.delete(path)
 
 
 def _remove_if_dead(files: Directories, directory: str) -> None:
@@ -67,16 +70,12 @@ def _remove_if_dead(files: Directories, directory: str) -> None:
     files.delete(f"{directory}{LEASE}")
 
 
-def _is_old(files: Files, directory: str, entry: Entry) -> bool:
-    inside = files.list(f"{directory}/{entry.name}") if entry.is_directory else []
-    return all(touched.modified < time.time() - STALE_SECONDS for touched in [entry, *inside])
-
-
-def remove_old(files: Objects, directory: str, prefix: str, keep: Callable[[str], bool] = lambda name: False) -> None:
-    """Remove what begins with a prefix and has no file younger than two days, unless ``keep`` holds for its name."""
+def remove_old(files: Objects, directory: str, prefix: str, stay: Collection[str] = ()) -> None:
+    """Remove what begins with a prefix and has no file younger than two days, but for the names that ``stay``."""
     long_ago = time.time() - STALE_SECONDS
-    for entry in [entry for entry in files.list(directory) if entry.name.startswith(prefix)]:
-        if not keep(entry.name) and _newest(files, directory, entry) < long_ago:
+    for entry in files.list(directory):
+        is_meant = entry.name.startswith(prefix) and entry.name not in stay
+        if is_meant and _newest(files, directory, entry) < long_ago:
             files.delete(f"{directory}/{entry.name}")
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType
 
 from dcrec_spark.config.sections import ColumnNames, InputConfig, ValidationConfig
-from dcrec_spark.data.listed import read_titles, read_titles_file
+from dcrec_spark.data.listed import read_titles_file
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.errors import ConfigError, DataError
@@ -25,17 +25,6 @@ def read(spark: SparkSession, **settings: Any) -> DataFrame:
 
 def rows(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(map(tuple, frame.select(*columns).collect()), key=repr)
-
-
-def test_movielens_100k(spark: SparkSession, data_folder: Path, tmp_path: Path) -> None:
-    lines = (data_folder / "ml-100k" / "u.data").read_text(encoding="ascii").splitlines()[:3000]
-    (tmp_path / "u.data").write_text("\n".join(lines), encoding="ascii")
-    expected = sorted(tuple(map(int, line.split())) for line in lines)
-    validated = validate(read(spark, format="movielens", path=str(tmp_path)), ValidationConfig(scale_min=1))
-    schema = "struct<user_id:bigint,item_id:bigint,rating:double,timestamp:bigint>"
-    assert validated.ratings.schema.simpleString() == schema
-    assert sorted(map(tuple, validated.ratings.collect())) == expected
-    validated.unpersist()
 
 
 def test_movielens_dat_and_csv(spark: SparkSession, tmp_path: Path) -> None:
@@ -233,9 +222,6 @@ def test_movielens(spark: SparkSession, tmp_path: Path, name: str, separator: st
     path = str(tmp_path / name)
     assert_titles(read_titles_file(spark, path, LongType()), expected)
     assert_titles(read_titles_file(spark, path, StringType()), {str(item): title for item, title in expected.items()})
-    of_ratings = read_titles(spark, tmp_path / "ratings")
-    assert of_ratings is not None
-    assert_titles(of_ratings, expected)
 
 
 def test_tables(spark: SparkSession, tmp_path: Path) -> None:

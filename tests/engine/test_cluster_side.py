@@ -21,6 +21,8 @@ from tests.engine.toy_sides import (
     N_ITEMS,
     N_USERS,
     PLACES,
+    Layout,
+    Sides,
     dense_start,
     dense_sums,
     neighbours,
@@ -28,7 +30,6 @@ from tests.engine.toy_sides import (
     table,
     toy_sides,
 )
-from tests.sides import Layout, Sides
 
 # The exchange is tested without Spark, in test_exchange.py; here one layout of each kind, and more blocks than rows.
 LAYOUTS = [Layout(2, 3, True, False), Layout(N_USERS + 2, N_ITEMS + 1, False, False)]

@@ -17,8 +17,7 @@ from tests.engine.test_build import Ratings, random_ratings, shuffled
 from tests.engine.test_cluster_side import cost_of, planned
 from tests.engine.test_exchange import SOME
 from tests.engine.toy_kernels import Splits, key_rows
-from tests.engine.toy_sides import PLACES, dense_start, dense_sums, neighbours, rows_of, table
-from tests.sides import Layout, sides_of
+from tests.engine.toy_sides import PLACES, Layout, dense_start, dense_sums, neighbours, rows_of, table, toy_sides
 
 
 @st.composite
@@ -85,8 +84,7 @@ def test_each_pair_with_a_heavy_item_is_in_one_block_of_users(drawn: tuple[Ratin
 @pytest.mark.parametrize("broadcasts", [PLACES[0], PLACES[3]], ids=["broadcast", "blocks"])
 def test_spark_runs_the_same_half_steps_with_one_job_more(spark: SparkSession, broadcasts: tuple[bool, bool]) -> None:
     """Half-steps move no more messages than without heavy items; their scores are one job."""
-    observed, values = table() > 0, {"value": table()}
-    with sides_of(spark, observed, values, Layout(2, 3, *broadcasts), heavy=SOME) as built:
+    with toy_sides(spark, Layout(2, 3, *broadcasts), heavy=SOME) as built:
         sides = planned(built)
         sides.users.frame.count()
         sides.items.frame.count()

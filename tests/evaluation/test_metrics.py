@@ -136,9 +136,6 @@ def test_a_metric_that_nobody_has_is_not_a_number_and_one_user_has_no_interval()
     assert found["item_mse"].ci_low is not None
 
 
-# Intervals and differences
-
-
 def drawn(spark: SparkSession, rows: list[Row], side: str, seed: int) -> list[dict[Any, int]]:
     """How often each user, or item, is drawn in each replication, by the hash of the id."""
     ids = sorted({getattr(row, side) for row in rows})

@@ -8,7 +8,8 @@ import pytest
 from dcrec_spark.errors import DataError
 from dcrec_spark.publish.current import current_run
 from dcrec_spark.publish.manifest import MANIFEST, RECORD
-from dcrec_spark.publish.parquet import ParquetSink, verify
+from dcrec_spark.publish.object_store import open_output
+from dcrec_spark.publish.parquet import verify
 from tests.faults.damage import HOW, damaged, flipped
 from tests.publish.test_parquet import commit, stage_by_hand
 
@@ -30,7 +31,7 @@ def test_a_damaged_file_of_a_run_is_named(file: str, how: str, output: Path) -> 
         with pytest.raises(DataError, match=file):
             verify(str(output / "run_id=r1"))
         with pytest.raises(DataError, match=file):
-            ParquetSink.open(str(output)).restore("r1")
+            open_output(str(output)).restore("r1")
         assert current_run(str(output)).run_id == "r2"
     verify(str(output / "run_id=r1"))
 

@@ -7,6 +7,7 @@ The program runs the job on tmpfs of some hundred kilobytes, mounted for this pr
 there, the second Spark's local directory.
 """
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from dcrec_spark.publish.parquet import ParquetSink
 from tests.faults.programs import ratings_in, tell, told
 from tests.faults.test_driver import RATINGS, SMALL
 from tests.jobs.job import names_in, run_retrain
@@ -64,17 +66,23 @@ def test_the_same_command_publishes_when_there_is_room(on_a_small_output: dict[s
     assert run["names"][:1] == ["CURRENT"]
 
 
-def test_a_full_local_directory_of_spark_ends_with_7(tmp_path: Path) -> None:
-    run = on_a_small("scratch", tmp_path)["scratch"]
+@pytest.fixture(scope="module")
+def on_a_small_scratch(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return on_a_small("scratch", tmp_path_factory.mktemp("scratch"))
+
+
+@pytest.mark.parametrize("when", ["staging", "from the start"])
+def test_a_full_local_directory_of_spark_ends_with_7(when: str, on_a_small_scratch: dict[str, Any]) -> None:
+    run = on_a_small_scratch[when]
     assert run["code"] == 7, run
-    assert f"spark.local.dir {tmp_path}/scratch (0 MB free)" in run["message"]
+    assert re.search(r"spark\.local\.dir /\S+/scratch \(0 MB free\)", run["message"])
     assert run["names"] == ["CURRENT", "run_id=old"]
     assert run["read"] == "old"
 
 
-def mounted(disk: Path) -> Path:
+def mounted(disk: Path, size: int = SIZE) -> Path:
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "small", disk], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "small", disk], check=True)
     return disk
 
 
@@ -124,11 +132,20 @@ def full_output(settings: dict[str, object], folder: Path) -> dict[str, Any]:
 
 
 def full_scratch(settings: dict[str, object], folder: Path) -> dict[str, Any]:
-    """No room where Spark spills and shuffles."""
-    scratch, output = mounted(folder / "scratch"), folder / "out"
+    """No room where Spark spills and shuffles, when the tables are staged and then from the start."""
+    scratch, output = mounted(folder / "scratch", 32 * SIZE), folder / "out"
     commit(stage_by_hand(output, "old"), {})
-    fill(scratch, 3)
-    return {"scratch": run({**settings, "spark.conf.spark.local.dir": scratch}, output)}
+    given = {**settings, "model.checkpoint_seconds": 0, "spark.conf.spark.local.dir": scratch}
+    stage = ParquetSink.stage
+
+    def stage_without_room(*given: Any, **named: Any) -> Any:
+        fill(scratch, 0)
+        return stage(*given, **named)
+
+    ParquetSink.stage = stage_without_room  # type: ignore[method-assign]
+    result = {"staging": run(given, output)}
+    ParquetSink.stage = stage  # type: ignore[method-assign]
+    return {**result, "from the start": run(given, output)}
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.shell_completion import BashComplete
@@ -50,7 +51,7 @@ def test_every_job_is_a_command_and_its_script_the_same() -> None:
         assert isinstance(job, Job)
         assert job.name == entry.command.replace("-", "_")
         script = (ROOT / "jobs" / f"{job.name}.py").read_text(encoding="utf-8")
-        assert f'run_script("{entry.command}")' in script
+        assert f'main("{entry.command}")' in script
 
 
 def test_all_settings_are_printed_as_a_file_that_a_job_takes(tmp_path: Path) -> None:
@@ -90,10 +91,6 @@ def test_commands_options_and_settings_are_completed(words: list[str], typed: st
     assert [item.value for item in completion.get_completions(words, typed)] == expected
 
 
-def no_java(*_: object, **__: object) -> None:
-    raise ConfigError("Spark needs Java 17 or 21, and none was found")
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -105,7 +102,9 @@ def no_java(*_: object, **__: object) -> None:
 def test_a_run_that_fails_before_it_begins_leaves_its_record_and_metrics_and_names_itself_in_its_log(
     line: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "start_session", no_java)
+    monkeypatch.setattr(
+        runner, "start_session", Mock(side_effect=ConfigError("Spark needs Java 17 or 21, none was found"))
+    )
     (tmp_path / "nightly.yaml").write_text(
         f"{line}\noutput: {{path: {tmp_path}/out}}\nrun: {{metrics_file: {tmp_path}/dcrec.prom, name: nightly}}\n"
     )

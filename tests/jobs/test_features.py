@@ -39,10 +39,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ratings[~held_out].to_parquet(made / "train.parquet", index=False)
     ratings[held_out].to_parquet(made / "test.parquet", index=False)
     users[1:].to_csv(made / "users.csv", index=False)
-    pd.DataFrame({"item": range(ITEMS), "odd": [i % 2 == 1 for i in range(ITEMS)]}).to_parquet(made / "flags.parquet")
     pd.DataFrame({"item": range(ITEMS), "odd": [i % 2 for i in range(ITEMS)]}).to_parquet(made / "items.parquet")
     users.assign(age="old").to_csv(made / "texts.csv", index=False)
-    users.assign(age=np.inf).to_parquet(made / "infinite.parquet")
     pd.concat([users, users[:1]]).to_parquet(made / "twice.parquet")
     users.assign(user=users.user + 1000).to_parquet(made / "strangers.parquet")
     users[["user"]].to_parquet(made / "ids.parquet")
@@ -130,8 +128,6 @@ def test_search_and_evaluation_have_features(
 REFUSED: dict[str, tuple[str, str, int, str]] = {
     "no id of the ratings": ("user", "strangers.parquet", 3, "no rating is of one of its 60 users"),
     "a column of text": ("user", "texts.csv", 3, "column 'age' holds 'old'; expected finite numbers"),
-    "a column of flags": ("item", "flags.parquet", 3, "column 'odd' is boolean; expected finite numbers"),
-    "an infinite number": ("user", "infinite.parquet", 3, "column 'age' holds 'Infinity'"),
     "an id twice": ("user", "twice.parquet", 3, "user 0 is in 2 rows; expected one"),
     "ids alone": ("user", "ids.parquet", 3, "found the ids alone; expected columns of numbers"),
     "ids of another type": ("user", "text-ids.parquet", 3, "column user holds string; expected bigint"),

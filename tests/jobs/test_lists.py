@@ -169,10 +169,6 @@ REFUSED: dict[str, tuple[type[AnyJob], dict[str, str], int, str]] = {
         Retrain, {"outcome.adjustment": "none", "recommend.extra": "[overlap]"}, 2,
         "expected a list without it for outcome.adjustment=none, which has no exposure",
     ),
-    "intervals of a Poisson outcome": (
-        Retrain, {"outcome.outcome": "poisson", "recommend.extra": "[intervals]"}, 2,
-        "recommend.extra: found intervals, expected a list without it for outcome.outcome=poisson",
-    ),
     "an item in two categories": (
         Retrain, {"recommend.catalogue": "{folder}/twice.parquet"}, 3, "item 1 is in 2 categories; expected one"
     ),

@@ -99,9 +99,6 @@ def test_rejects_are_compared(rows: int, reasons: dict[str, int], untimed: int, 
     assert [text[: len(start)] for text, start in zip(sentences, words, strict=True)] == words
 
 
-# ---- the check of the lists
-
-
 def test_lists_that_have_less_than_half_of_popularity_are_warned_of(settings: dict[str, Any], tmp_path: Path) -> None:
     """Nobody likes what everybody rates: lists by potential rating hold other items, those that somebody may rate."""
     rng = np.random.default_rng(1)
@@ -118,9 +115,6 @@ def test_lists_that_have_less_than_half_of_popularity_are_warned_of(settings: di
     assert any("less than half of it" in warning for warning in record["warnings"])
     assert "compare the lists with popularity" in record["timings"]
     assert record["counts"]["ratings"] == len(popular + liked)
-
-
-# ---- the exposure check
 
 
 class Stage:

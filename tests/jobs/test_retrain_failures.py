@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.jobs.retrain import Retrain
-from dcrec_spark.publish.parquet import ParquetSink, verify
+from dcrec_spark.publish.object_store import open_output
+from dcrec_spark.publish.parquet import verify
 from dcrec_spark.publish.protocol import publish as publish_to
 from tests.jobs.job import SMALL, failure_of, names_in, publish, read_table, record_of, run_directory, run_retrain
 
@@ -31,7 +32,7 @@ def write_csv(folder: Path, rows: Iterable[str]) -> Path:
 def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An output directory that holds one run; what it published makes no difference to those that fail."""
     output = tmp_path_factory.mktemp("published") / "out"
-    sink = ParquetSink.open(str(output), spark)
+    sink = open_output(str(output), spark)
     publish_to(sink, "before", {"recommendations": spark.range(3)}, lambda _: {"job": "retrain"})
     return output
 

@@ -42,7 +42,7 @@ def test_the_summary_shows_counts_fits_times_and_warnings() -> None:
     run.warnings.append("outcome stopped after 1 iteration, too few to see")
     run.since = {"run_id": "r0", "counts": {"accepted": 1000, "rejected": 0, "users": 30}}
     for check, found, limit in (("max_churn", 0.45, 0.5), ("min_coverage", 0.9, 0.5), ("min_share", 0.55, 0.5)):
-        run.verdicts.all.append(Verdict(check, found, limit, True, f"it is {found}"))
+        run.verdicts.append(Verdict(check, found, limit, True, f"it is {found}"))
     printed = io.StringIO()
     Console(file=printed, width=100).print(run_summary(run, "file:///tables/run_id=r1"))
     lines = [line.strip() for line in printed.getvalue().splitlines()]

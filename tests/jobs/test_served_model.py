@@ -231,9 +231,18 @@ def test_a_warm_start_takes_fewer_iterations(trained: Path, fit_again: dict[str,
     assert not list(run_directory(output).glob("model/data-*/params/*"))  # its predecessor is not saved in it
 
 
+def test_a_warm_start_from_a_model_of_other_ids_warns(trained: Path, fit_again: dict[str, Any], tmp_path: Path) -> None:
+    strangers = ratings().assign(item=lambda of: of["item"] + " of another shop")
+    strangers.to_parquet(tmp_path / "strangers.parquet")
+    given = {**fit_again, "model.warm_start": trained / "nightly", "outcome.max_iter": 2, "exposure.max_iter": 2}
+    expected = "a cold start: the model to start from knows no item of the ratings; are its ids theirs? (model.warm_s"
+    for path, warns in ((tmp_path / "strangers.parquet", True), (trained / "ratings.parquet", False)):
+        record = record_of(publish(Retrain, {**given, "input.path": path}))
+        assert any(warning.startswith(expected) for warning in record["warnings"]) == warns
+
+
 NOT_SERVED: dict[str, tuple[list[type[AnyJob]], dict[str, Any], int, str]] = {
     "no model is named": ([Recommend, FoldIn], {"model.path": "null"}, 2, "setting model.path: found null"),
-    "nothing is there": ([Recommend], {"model.path": "{folder}/no"}, 3, "model.path: there is no saved"),
     "it is no model": ([FoldIn], {"model.path": "{folder}/ratings.parquet"}, 3, "is no model that dcrec"),
     "its run has no model": ([Recommend], {"model.path": "{folder}/without"}, 3, "is a run without a model"),
     "no ratings to exclude": ([Recommend], {"input.path": "null"}, 2, "setting recommend.exclude_seen is true"),
@@ -241,17 +250,12 @@ NOT_SERVED: dict[str, tuple[list[type[AnyJob]], dict[str, Any], int, str]] = {
         [Recommend], {"recommend.extra": "[intervals]", "recommend.exclude_seen": "false"}, 2, "intervals needs all"
     ),
     "no ratings are named": ([FoldIn], {"input.path": "null"}, 2, "setting input.path: found null"),
-    "no list is there": ([Recommend], {"recommend.users": "{folder}/none.csv"}, 3, "check recommend.users"),
     "a list of nobody": ([Recommend], {"recommend.users": "{folder}/strangers"}, 3, "knows none of its 1 users"),
     "a list without users": ([Recommend], {"recommend.users": "{folder}/items"}, 3, "no column 'user': found 'item'"),
     "a list of another kind": ([Recommend], {"recommend.users": "{folder}/numbers"}, 2, "users: user ids are bigint"),
     "a start from another rank": (
         [Retrain], {"outcome.rank": 3, "model.warm_start": "{folder}/nightly"}, 2,
         "setting model.warm_start: initialModel was fitted with rank=2 (here 3): a warm start needs the same",
-    ),
-    "a start from other exposures": (
-        [Retrain], {"exposure.rank": 3, "model.warm_start": "{folder}/nightly"}, 2,
-        "setting model.warm_start: initialModel has 2 exposure factors, and the exposure model's rank is 3",
     ),
     "the model's own place": ([FoldIn], {"output.path": "{folder}/nightly"}, 2, "setting output.path: "),
 }  # fmt: skip

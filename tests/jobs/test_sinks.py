@@ -135,6 +135,23 @@ def test_a_sink_of_another_package_is_found_by_its_entry_point(output: Path) -> 
 
 
 @pytest.mark.usefixtures("shelf")
+def test_a_rollback_to_a_run_that_a_warehouse_removes_meanwhile_ends_with_5(
+    output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Shelf, "runs", lambda _: [StoredRun("run-01", "2026-11-01", ("recommendations",), ())])
+
+    def restore(shelf: Shelf, run_id: str) -> None:
+        raise shelf.unknown_run(run_id)
+
+    monkeypatch.setattr(Shelf, "restore", restore)
+    given = ("--set", f"output.path={output}", "--set", "warehouses.other.shelf={place: hall}")
+    lost = dcrec_with("rollback", "run-01", *given)
+    assert lost.exit_code == 5, lost.output
+    assert "no place is on run run-01" in lost.stderr
+    assert current_run_id(str(output)) == "run-03"
+
+
+@pytest.mark.usefixtures("shelf")
 @pytest.mark.parametrize(
     ("given", "words"),
     [

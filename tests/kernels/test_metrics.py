@@ -137,9 +137,6 @@ def test_every_item_counts_once_with_its_own_mean() -> None:
     assert found.move.tolist() == [2.0 - 3.0, 2.0 - 1.0, 0.0]
 
 
-# An independent library
-
-
 def scored(seed: int, distinct: int = 12) -> tuple[Array, Array, Lists]:
     """Ratings of one user and his scores, of so many values, and the list that they make."""
     rng = np.random.default_rng(seed)

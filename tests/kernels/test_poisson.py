@@ -113,9 +113,6 @@ def test_items_with_a_known_offset_match_the_dense_reference(seed: int) -> None:
     np.testing.assert_allclose(found, dense.update_items(state, data).item_shape, rtol=1e-10)
 
 
-# Converged users
-
-
 def converged(counts: Array, state: dense.State, tol: float = 1e-9, most: int = 5_000) -> dense.State:
     block, cols = count_block(counts), items_of(state)
     shape = converge_shape(PRIORS.user_shape, block, state.user_shape, state.user_rate[0], cols, tol, most)

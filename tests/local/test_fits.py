@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_exposure, fit_outcome
+from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_outcome
 from tests.models.data_sets import (
     ALL,
     FACTORS,
@@ -17,9 +17,7 @@ from tests.models.data_sets import (
     USER_FEATURES,
     OutcomeReference,
     Posterior,
-    by_id,
     covariates_of,
-    exposure,
     outcome,
 )
 from tests.problems import assert_same
@@ -109,16 +107,6 @@ def test_all_terms_match_the_reference(spark: SparkSession, ratings: Ratings, st
     assert model.facts.final_objective == pytest.approx(dense.ends[0], rel=1e-8)
     assert_same(np.asarray(model.user_bias), dense.x.user_bias, 1e-7)
     assert_same(np.asarray(model.item_bias), dense.x.item_bias, 1e-7)
-
-
-@pytest.mark.parametrize("kind", ["weighted", "poisson"])
-def test_the_estimator_finds_the_same(spark: SparkSession, ratings: Ratings, kind: str) -> None:
-    estimator = outcome(outcome=kind, exposureModel=exposure())
-    on_spark = estimator.fit(NAMES.frame(spark))
-    here = fit_outcome(ratings, estimator, fit_exposure(ratings, exposure()))
-    np.testing.assert_allclose(here.objective, on_spark.objectiveHistory, rtol=1e-9)
-    assert_same(here.users, by_id(on_spark.userFactors)["features"], 1e-8)
-    on_spark.release()
 
 
 def test_convergence_is_reported_and_what_does_not_belong_is_refused(ratings: Ratings, stage_one: Exposure) -> None:

@@ -42,9 +42,6 @@ def test_the_sentence_names_the_nearest(settings: tuple[object, ...], name: str,
     assert words in sentence
 
 
-# ---- the same model as MLlib's, as docs/how-to/migrate.md says
-
-
 @pytest.fixture(scope="module")
 def ratings(spark: SparkSession, data_folder: Path) -> Iterator[DataFrame]:
     """A fifth of MovieLens 100K, with ``held``, true for one rating in five."""
@@ -80,15 +77,4 @@ def test_explicit_als_is_the_classical_model_with_a_prior_by_count(ratings: Data
     assert error == pytest.approx(theirs_error, rel=0.02)
     # The optimum depends on the start: two seeds of ALS differ as much.
     assert overlap(als, ours) > 0.8 * overlap(als, other_seed)
-    ours.release()
-
-
-@pytest.mark.long
-def test_implicit_als_of_ones_is_the_weighted_model(ratings: DataFrame) -> None:
-    """A count of 1 has weight 1 + alpha in both, and is the 1 that both are fitted to."""
-    train = ratings.where("not held").withColumn("rating", F.lit(1.0))
-    als = ALS(rank=4, maxIter=20, regParam=0.05, alpha=3.0, implicitPrefs=True, seed=1, userCol="user").fit(train)
-    counts = DeconfoundedMF.forCounts(rank=4, alpha=3.0, regParam=0.05, maxIter=40, seed=1)
-    ours = counts.setParams(adjustment="none", fitIntercept=False, regByCount=True).fit(train)
-    assert overlap(als, ours) > 0.8
     ours.release()

@@ -19,6 +19,7 @@ from dcrec_spark.publish.parquet import Before, ParquetSink, StagedRun
 from dcrec_spark.publish.protocol import Record, publish
 from dcrec_spark.publish.several import Audit, Several
 from dcrec_spark.publish.warehouse import StagedTables, StoredRun, Warehouse
+from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.staging import Content, content_of
 
 
@@ -168,7 +169,7 @@ def sinks(tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch) -> Se
         monkeypatch.setattr(f"dcrec_spark.publish.{module}.content_of", lambda rows: Content(rows.count, rows.run_id))
     reader: Any = SimpleNamespace(read=SimpleNamespace(parquet=read_rows))
     shelves = [Shelf("left", log), Shelf("right", log)]
-    made = Several(reader, HandMade.open(str(tmp_path)), shelves)
+    made = Several(reader, HandMade(LocalFiles(), str(tmp_path), str(tmp_path)), shelves)
     run(made, "first")
     log.clear()
     return made

@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType, StringType
 
 from dcrec_spark.errors import AuditError, DcrecError
 from dcrec_spark.publish import schemas
-from dcrec_spark.publish.audit import Promises, audit_overlap, audit_recommendations, changes, turnover
+from dcrec_spark.publish.audit import audit_overlap, audit_recommendations, changes, turnover
 from tests.frames import frame_of
 
 Row = tuple[str | None, int | None, str | None, float | None, float | None, float | None]
@@ -71,11 +71,11 @@ def test_seen_items_are_refused_where_they_were_to_be_left_out(spark: SparkSessi
 def test_what_is_not_on_offer_and_too_many_of_a_category_are_refused(spark: SparkSession) -> None:
     table = table_of(spark, GOOD)
     items = frame_of(spark, [("i1", "drama"), ("i2", "drama")], "item_id string, category string")
-    audit_recommendations(table, None, Promises(items, 2))
+    audit_recommendations(table, None, items, 2)
     with pytest.raises(AuditError, match="1 users with more than 1 items of one category"):
-        audit_recommendations(table, None, Promises(items, 1))
+        audit_recommendations(table, None, items, 1)
     with pytest.raises(AuditError, match="2 recommended items that are not on offer"):
-        audit_recommendations(table, None, Promises(items.where("item_id = 'i1'")))
+        audit_recommendations(table, None, items.where("item_id = 'i1'"))
 
 
 OVERLAP = "user_id string, ratings long, effective_ratings double, smallest_propensity double, mean_rating double"

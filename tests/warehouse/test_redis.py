@@ -113,9 +113,6 @@ def test_unusable_servers_are_named(
     with pytest.raises(ConfigError, match=r"warehouses\.other\.redis\.url is 'redis://") as refusal:
         RedisWarehouse(spark, wrong, "x", 2, RUN_DATE).check()
     assert "hunter22" not in f"{refusal.value} {wrong!r}"
-    for url in ("redis://me:hunter22@h/0", "http://h", "redis://h/0?password=hunter22"):
-        with pytest.raises(ConfigError, match=r"expected redis://host:port/number") as refusal:
-            RedisServer.open(RedisSettings(url=url), SETTING)
-        assert "hunter22" not in str(refusal.value)
-    with pytest.raises(ConfigError, match="namespace is 'a:b'"):
-        RedisWarehouse(spark, place.warehouse.server, "a:b", 2, RUN_DATE).check()
+    with pytest.raises(ConfigError, match=r"expected redis://host:port/number") as refusal:
+        RedisServer.open(RedisSettings(url="redis://me:hunter22@h/0"), SETTING)
+    assert "hunter22" not in str(refusal.value)

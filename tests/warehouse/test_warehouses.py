@@ -115,9 +115,6 @@ def test_what_is_refused_or_taken_back_leaves_the_old_tables(place: Place, spark
     assert {run.run_id for run in place.warehouse.runs() if run.current} == {"good"}
 
 
-# ---- what catalogs of Hive, Delta and Iceberg do each in their own way
-
-
 def test_old_and_abandoned_tables_of_hive_go_and_a_foreign_one_is_refused(
     opened: Callable[..., Place], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

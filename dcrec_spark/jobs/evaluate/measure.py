@@ -29,6 +29,7 @@ from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.strata import Stratum, evaluate_strata
 from dcrec_spark.jobs.features import Features, open_features
 from dcrec_spark.jobs.inputs import (
+    ServedInputs,
     as_trained,
     load_served_model,
     name_setting,
@@ -43,7 +44,7 @@ from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.vectors import ScoringVectors
-from dcrec_spark.publish.schemas import metric_table
+from dcrec_spark.publish.schemas import METRICS
 from dcrec_spark.report.facts import CertaintyFacts
 
 TEST = "evaluation.test_path"
@@ -52,16 +53,15 @@ _PAIR = ["user_id", "item_id"]
 
 
 @dataclass(frozen=True)
-class EvaluateInputs:
+class EvaluateInputs(ServedInputs):
     """Inputs of an evaluation, opened but not read.
 
-    saved : the evaluated model. other : a second model to compare it with, or None. ratings : of the fit. test : held
+    saved : the evaluated model. ratings : of the fit. other : a second model to compare it with, or None. test : held
     out. titles : item_id, title. Or None. features : of the fit.
     """
 
-    saved: SavedModel
-    other: SavedModel | None
     ratings: DataFrame
+    other: SavedModel | None
     test: DataFrame
     titles: DataFrame | None
     features: Features
@@ -94,7 +94,7 @@ def open_inputs(context: Context[EvaluateConfig]) -> EvaluateInputs:
         titles = read_titles_file(spark, settings.titles_path, saved.model.tables()[1].schema["id"].dataType)
     features = open_features(context, ratings)
     features.of_model(saved.model, [])
-    return EvaluateInputs(saved, other, ratings, test, titles, features)
+    return EvaluateInputs(saved, ratings, other, test, titles, features)
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class Measurements:
         for stratum in self.strata:
             split = f"test, {stratum.side}s with {stratum.numbers} training ratings"
             rows += [*stratum.metrics.rows(split), *difference_of(stratum).rows(split)]
-        return metric_table(spark, run_id, rows)
+        return spark.createDataFrame([(run_id, *row) for row in rows], METRICS)
 
 
 def metric_settings(config: EvaluateConfig) -> MetricSettings:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import ClassVar
 
 import yaml
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -38,7 +38,6 @@ from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates, format_
 from dcrec_spark.jobs.tune.fits import Fits, InMemory, OnCluster, fits_in_memory, metric_settings, split
 from dcrec_spark.jobs.tune.trials import Ledger, SearchResult, TrialRow, choose
 from dcrec_spark.publish import schemas
-from dcrec_spark.publish.current import current_record
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.version import __version__
 
@@ -71,7 +70,7 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
     def extract(self, context: Context[TuneConfig]) -> TuneInputs:
         """Open the ratings, which need the columns that the search uses."""
         config = context.config
-        _require_own_output(context.spark, context.output)
+        _require_own_output(context)
         validation = None
         if config.tuning.validation_path is not None:
             given = other_input(config.input, config.tuning.validation_path, VALIDATION)
@@ -161,13 +160,13 @@ def search(
     return rows
 
 
-def _require_own_output(spark: SparkSession, output: str) -> None:
+def _require_own_output(context: Context[TuneConfig]) -> None:
     """Refuse a directory where another job publishes: readers of its current run would get the search instead."""
-    record = current_record(output, spark)
-    if record is not None and record["job"] != TuneConfig.job:
+    before = context.before
+    if before is not None and before.record["job"] != TuneConfig.job:
         raise ConfigError(
-            f"setting output.path: {output!r} is where the job {record['job']} publishes, and a search would replace "
-            "its tables for all who read the current run; choose another directory"
+            f"setting output.path: {context.output!r} is where the job {before.record['job']} publishes, and a search "
+            "would replace its tables for all who read the current run; choose another directory"
         )
 
 

@@ -51,6 +51,10 @@ class ClusterLayout(Layout):
         """Blocks and ids of one side."""
         return (self.users, self.user_ids) if is_user else (self.items, self.item_ids)
 
+    def lend(self) -> "ClusterLayout":
+        """Return the layout for one of several fits, which frees none of its blocks."""
+        return self.with_sides(replace(self.users, lent=True), replace(self.items, lent=True))
+
     def environment(self) -> AbstractContextManager[None]:
         """Change the session's settings so that blocks stay in their partitions."""
         return fixed_placement(self.users.frame.sparkSession)

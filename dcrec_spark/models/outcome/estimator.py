@@ -1,5 +1,6 @@
 """Matrix factorization with the substitute confounder: what would a user rate an item, if made to see it?"""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 from pyspark.ml import Estimator
@@ -174,6 +175,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         super().__init__()
         self.listener: Listener = log_iteration
         self.checkpoints: FitCheckpoints | None = None
+        self.lentLayout: Layout | None = None
         initialise(self)
 
     @classmethod
@@ -233,7 +235,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             ratings = observed(dataset, self.getValidationIndicatorCol())
             propensity = fit_propensity(ratings, self.getRatingCol(), PropensitySettings.of(self))
         with FitResources() as resources:
-            layout = self._lay_out(dataset, family, exposure, propensity, resources)
+            layout = self.lentLayout or self._lay_out(dataset, (self,), resources, propensity)
             stage_one = None if exposure is None else self._stage_one(exposure, layout, resources)
             form = None
             if stage_one is not None:
@@ -302,22 +304,42 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         self.checkInitialModel(dataset)
         require_checkpoint_directory(dataset.sparkSession)
 
+    def layoutKey(self) -> tuple[Any, ...]:
+        """Return what the blocks of a fit depend on. Estimators with the same key can be fitted to the same blocks."""
+        if self.getAdjustment() == "ipw":
+            return (id(self),)  # its blocks hold weights
+        family = family_of(self)
+        exposure: Exposure | None = self.getOrDefault("exposureModel")
+        counts = None if exposure is None else exposure.getOrDefault("countCol")
+        names = "userCol", "itemCol", "ratingCol", "validationIndicatorCol", "numBlocks", "exchange", "precision"
+        return counts, family.splits, self.getOutcome(), *(self.getOrDefault(name) for name in names)
+
+    def lendLayout(self, dataset: DataFrame, others: Sequence["DeconfoundedMF"], resources: FitResources) -> Layout:
+        """Build blocks that this estimator and ``others``, of the same layoutKey, can be fitted to."""
+        every: Sequence[DeconfoundedMF] = (self, *others)
+        for each in every:
+            family = consistent_family_of(each)
+            each._require_usable(dataset, family, each._exposure() if family.has_confounder else None)
+        return self._lay_out(dataset, every, resources).lend()
+
     def _lay_out(
         self,
         dataset: DataFrame,
-        family: OutcomeFamily,
-        exposure: Exposure | None,
-        propensity: Propensity | None,
+        estimators: Sequence["DeconfoundedMF"],
         resources: FitResources,
+        propensity: Propensity | None = None,
     ) -> Layout:
-        get = self.getOrDefault
+        get, width = self.getOrDefault, 0
         dataset, values = weighted_ratings(dataset, get("ratingCol"), propensity)
-        # A stage 1 that is fitted already has its factors, and needs the counts for what is left out of them alone.
-        if exposure is not None and self._needs_counts(exposure, family):
-            values |= exposure_values(exposure.getOrDefault("countCol"))
-        width = max(
-            family.row_width, 0 if exposure is None else family.exposure_row_width(PoissonExposure.of(exposure))
-        )
+        for each in estimators:
+            family = family_of(each)
+            width = max(width, family.row_width)
+            if family.has_confounder:
+                exposure = each._exposure()
+                width = max(width, family.exposure_row_width(PoissonExposure.of(exposure)))
+                # A stage 1 that is fitted has its factors, and needs the counts for what is left out of them alone.
+                if self._needs_counts(exposure, family):
+                    values |= exposure_values(exposure.getOrDefault("countCol"))
         names, held_out = (get("userCol"), get("itemCol")), get("validationIndicatorCol")
         return lay_out(dataset, *names, values, layout_settings(self, width, family.splits), resources, held_out)
 

@@ -60,15 +60,14 @@ def searched(ratings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
-@pytest.mark.parametrize("job", [Tune, TuneOnCluster])
-def test_a_search_chooses_by_what_is_named(job: type[Tune], ratings: Path, searched: Path, tmp_path: Path) -> None:
-    """Ratings of a file of its own, some of them also in the input. The same figures in memory and on the cluster."""
+def test_a_search_chooses_by_what_is_named(ratings: Path, tmp_path: Path) -> None:
+    """Ratings of a file of its own, some of them also in the input."""
     validation, output = tmp_path / "validation.parquet", tmp_path / "out"
     whole = pd.read_parquet(ratings)
     whole.iloc[::4].to_parquet(validation)
     settings = {**SETTINGS, "tuning.space.outcome.rank": "[1,2]", "tuning.metric": "catalogue_rare_share@3"}
     settings |= {"tuning.validation_path": validation, "input.path": ratings, "output.path": output}
-    outcome = run_job(job, settings)
+    outcome = run_job(Tune, settings)
     assert outcome.code == 0, outcome
     run = run_directory(output)
     table, counts = trials(run), record_of(run)["counts"]

@@ -15,7 +15,6 @@ from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.errors import ConfigError, DataError
 from tests.frames import frame_of
 from tests.models.data_sets import (
-    ALL,
     FACTORS,
     NAMES,
     RATED,
@@ -34,7 +33,6 @@ from tests.reference.poisson import Array
 OBSERVED = NAMES.observed
 KINDS: dict[str, dict[str, Any]] = {
     "rated": RATED,
-    "everywhere": {**ALL, "outcome": "weighted", "maxIter": 2, "numBlocks": 2, "exchange": "blocks"},
     "factors and features": FACTORS,
 }
 
@@ -58,7 +56,7 @@ def propensities(model: PoissonFactorizationModel) -> Array:
     return np.asarray(1.0 - np.exp(-alone))
 
 
-@pytest.mark.parametrize("kind", ["rated", "factors and features", pytest.param("everywhere", marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", KINDS)
 def test_intervals_match_the_dense_reference(
     spark: SparkSession, stage_one: PoissonFactorizationModel, rated: DeconfoundedMFModel, kind: str
 ) -> None:

@@ -7,7 +7,6 @@ from pyspark.sql import functions as F
 
 from dcrec_spark import PoissonFactorizationModel
 from dcrec_spark.errors import DataError
-from tests.frames import frame_of
 from tests.models.data_sets import NAMES, NUMBERS, PRIORS, DataSet, Posterior, by_id, exposure
 from tests.problems import assert_same
 from tests.reference import poisson as dense
@@ -46,18 +45,6 @@ def test_transform_adds_the_expected_exposure(spark: SparkSession, stage_one: Po
     assert_same(NAMES.tables_of(answer)["a_hat"], Posterior.of(stage_one).a_hat, 1e-12)
     with pytest.raises(DataError, match="column 'a_hat' is there already, and exposureCol adds one"):
         stage_one.transform(answer)
-
-
-def test_training_users_get_factors_back(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
-    """From their own exposures, whatever else is held out."""
-    pairs = [(NAMES.users[u], NAMES.items[i], bool(count == 0)) for (u, i), count in np.ndenumerate(NAMES.counts)]
-    data = frame_of(spark, pairs, "user string, item string, held boolean")
-    folded = stage_one.copy({stage_one.validationIndicatorCol: "held"}).foldInUsers(data)
-    before, after = by_id(stage_one.userFactors), by_id(folded)
-    assert after["id"] == before["id"]
-    assert_same(after["shape"], before["shape"], 1e-9)
-    assert_same(after["rate"], before["rate"], 1e-9)
-    folded.unpersist()
 
 
 def test_new_items_match_the_dense_reference(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:

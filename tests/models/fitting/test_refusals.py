@@ -112,9 +112,6 @@ def test_a_count_that_cannot_be_used_is_described(spark: SparkSession) -> None:
             counting_model().fit(frame(spark, *GOOD, ("bob", "ivanhoe", 3.0, count)))
 
 
-# The session
-
-
 def test_a_cluster_needs_a_checkpoint_directory(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lineage, "is_local", lambda session: False)
     monkeypatch.setattr(SparkContext, "getCheckpointDir", lambda self: None)

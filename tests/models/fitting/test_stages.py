@@ -32,9 +32,6 @@ def marked(spark: SparkSession) -> DataFrame:
     return NAMES.frame(spark).withColumn("held", F.pmod(F.xxhash64("user", "item"), F.lit(4)) == 0)
 
 
-# Warm
-
-
 def test_a_warm_start_from_strangers_is_called_cold(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     settings: dict[str, Any] = {"adjustment": "none", "maxIter": 1}
     first = outcome(**settings).fit(NAMES.frame(spark))
@@ -110,9 +107,6 @@ def test_a_start_of_another_kind_is_refused(spark: SparkSession) -> None:
     with pytest.raises(TypeError, match=r"initialModel: found .*, expected a fitted DeconfoundedMFModel"):
         outcome(adjustment="none", initialModel=stage_one).fit(NUMBERS.frame(spark))
     first.release()
-
-
-# Held-out pairs
 
 
 @pytest.mark.parametrize("settings", [{"outcome": "poisson"}, RATED], ids=["poisson", "all terms"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from scipy.optimize import minimize
 
-from dcrec_spark import Blend, BlendModel
+from dcrec_spark import Blend, BlendModel, PoissonFactorization
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.solvers import least_squares_on_simplex
-from tests.models.data_sets import NAMES, outcome
+from dcrec_spark.models.fitting.lay_out import lay_out
+from dcrec_spark.models.fitting.layout import Layout
+from tests.models.data_sets import NAMES, cached, outcome
 from tests.problems import assert_same
 from tests.reference.poisson import Array
 
@@ -123,3 +126,33 @@ def test_members_of_other_columns_are_refused(spark: SparkSession) -> None:
         Blend({"a": outcome(), "b": outcome(userCol="reader")}).fit(NAMES.frame(spark))
     with pytest.raises(ValueError, match="members: found 0, expected 1 to 10"):
         Blend({})
+
+
+@pytest.mark.parametrize("exchange", ["local", pytest.param("blocks", marks=pytest.mark.long)])
+def test_members_share_the_blocks_of_their_ratings(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, exchange: str
+) -> None:
+    built = []
+
+    def count_layouts(*args: Any, **kwargs: Any) -> Layout:
+        built.append(lay_out(*args, **kwargs))
+        return built[-1]
+
+    monkeypatch.setattr("dcrec_spark.models.outcome.estimator.lay_out", count_layouts)
+    blocks = {"exchange": exchange, "numBlocks": 2 if exchange == "blocks" else None, "maxIter": 2}
+    blocks |= {**RATED, "exposureModel": PoissonFactorization(rank=2, **blocks)}
+    members = {
+        "none": outcome(**blocks, adjustment="none"),
+        "log": outcome(**blocks, confounderLink="log"),
+        "factors": outcome(**blocks, confounder="factors"),
+    }
+    ratings, pairs, before = NAMES.frame(spark), NAMES.all_pairs(spark), cached(spark)
+    fitted = Blend(members)._fit_members(members, ratings, "blend")
+    assert len(built) == 1
+    for name, model in fitted.items():
+        alone = members[name].fit(ratings)
+        assert_same(scores_of(model.transform(pairs)), scores_of(alone.transform(pairs)), 1e-9)
+        alone.release()
+    for model in reversed(fitted.values()):
+        model.release()
+    assert cached(spark) == before

@@ -10,10 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
-from dcrec_spark.engine.blocks import Block
-from dcrec_spark.engine.kernel_input import KernelInput
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.models.families.gamma_poisson import GammaPoisson, GammaPrior, start
 from tests.frames import frame_of
 from tests.models.data_sets import (
     NAMES,
@@ -141,15 +138,3 @@ def test_what_cannot_be_folded_in_is_named(spark: SparkSession, fitted: Deconfou
         fitted.foldInItems(items)
     with pytest.raises(DataError, match="column 'rating' is missing"):
         fitted.foldInUsers(frame_of(spark, [("x", "10")], "user string, item string"))
-
-
-def test_rows_with_rates_of_their_own_start_there_and_new_ones_at_the_priors() -> None:
-    """Means are a row's own. New shapes come from the seed, as in a cold start; the others stay where they were."""
-    shape, rate = np.array([[2.0, 3.0], [np.nan, np.nan]]), np.array([[4.0, 8.0], [np.nan, np.nan]])
-    model = GammaPoisson("outcome", "rating", 2, GammaPrior(0.5, 0.6), 0, unobserved=0.2)
-    keys = Block({"row_key": np.arange(2)})
-    warm = start(KernelInput(keys, {"shape": shape, "rate": rate}, np.empty((0, 0)), {}), model=model, is_user=False)
-    cold = start(KernelInput(keys, {}, np.empty((0, 0)), {}), model=model, is_user=False)
-    np.testing.assert_array_equal(warm.memory["rate"], [[4.0, 8.0], [0.6, 0.6]])
-    np.testing.assert_array_equal(warm.memory["shape"], [shape[0], cold.memory["shape"][1]])
-    np.testing.assert_array_equal(warm.rows[0, 2:], shape[0] / rate[0])

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -189,23 +188,6 @@ def test_order_and_partitions_change_nothing_the_seed_does_and_precision_hardly(
     assert_same_model(single, fitted, 1e-3)
     for model in (again, other, single):
         model.release()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("reliable", [True, False], ids=["checkpoint-directory", "local-checkpoint"])
-def test_a_placed_fit_outlives_its_lineage(
-    spark: SparkSession, reliable: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two checkpoints in four sweeps, into the checkpoint directory or, where there is none, on local disk."""
-    if not reliable:
-        monkeypatch.setattr(SparkContext, "getCheckpointDir", lambda self: None)
-    estimator = outcome(adjustment="none", exchange="blocks", checkpointInterval=2, maxIter=4)
-    model = estimator.fit(NUMBERS.frame(spark))
-    assert len(model.objectiveHistory) == 4
-    dense = NUMBERS.reference(spark, {}, 4)
-    assert_matches(model, NUMBERS, dense)
-    model.release()
-    assert_same(by_id(model.itemFactors)["features"], dense.x.beta, 1e-8)  # computed again
 
 
 def shuffles_there(spark: SparkSession) -> list[int]:

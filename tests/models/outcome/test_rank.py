@@ -179,9 +179,6 @@ def test_a_limit_without_categories_is_refused(spark: SparkSession, fitted: Fitt
         fitted.model.recommendationTable(2, items=fitted.seen, maxPerCategory=0)
 
 
-# As MLlib's ALS returns them
-
-
 def lists_of(frame: DataFrame) -> dict[str, list[tuple[Any, ...]]]:
     return {row.user: [tuple(entry) for entry in row.recommendations] for row in frame.collect()}
 
@@ -250,9 +247,6 @@ def test_nobody_to_rank_for_and_nothing_to_rank(spark: SparkSession, fitted: Fit
     lists = fitted.model.recommendForUserSubset(strangers, 2)
     assert lists.count() == 0
     assert lists.dtypes == fitted.model.recommendForAllUsers(2).dtypes
-
-
-# What is ranked in the driver's process
 
 
 def test_rows_lists_columns_and_scores_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:

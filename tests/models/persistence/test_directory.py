@@ -38,9 +38,6 @@ def read_by_hand(path: Path) -> str:
         return value
 
 
-# Death at every step
-
-
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("changes", range(1, 15))
 def test_overwriting_killed_at_any_step_leaves_old_or_new_model(tmp_path: Path, changes: int, after: bool) -> None:
@@ -80,9 +77,6 @@ def test_saving_killed_at_any_step_is_all_or_nothing(
     save_by_hand(LocalFiles(), path, "newer", overwrite=True)
     assert read_by_hand(path) == "newer"
     assert len(list(path.glob("data-*"))) == 1
-
-
-# Several at once
 
 
 def test_of_two_that_save_at_once_one_is_refused(tmp_path: Path) -> None:

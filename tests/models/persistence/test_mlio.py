@@ -73,9 +73,6 @@ def released(spark: SparkSession) -> Iterator[None]:
     assert cached(spark) == before
 
 
-# The whole way
-
-
 @pytest.mark.parametrize("store", ["local", "hadoop"])
 @pytest.mark.usefixtures("released")
 def test_a_model_is_saved_replaced_and_loaded(
@@ -129,9 +126,6 @@ def test_an_estimator_is_saved_with_its_exposure_model(spark: SparkSession, tmp_
             found.release()
 
 
-# Refusals
-
-
 def test_an_estimator_with_a_table_of_features_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     features = frame_of(spark, [(1, 2.0)], "user int, age double")
     estimator = DeconfoundedMF(userFeatures=features)
@@ -167,8 +161,7 @@ def test_only_saved_models_and_empty_folders_are_overwritten(spark: SparkSession
 def test_a_path_that_can_not_hold_a_model_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Nor one that Spark would look for elsewhere: a pipeline around the model writes its own part by Spark."""
     refused = {
-        "gs://bucket/model": "object store",
-        "/models/*": "without line breaks and any of the characters",
+        "gs://bucket/model": "cannot be opened .*that of 'dcrec jars gcs'",
         f"{__file__}/model": "where this user can not write",
     }
     for path, why in refused.items():
@@ -198,9 +191,6 @@ def test_rows_that_the_driver_can_not_see_are_refused(
     with pytest.raises(DataError, match=r"9 rows were written to .*, and 3 are there.*set the path of a model to one"):
         exposure_model(spark, 1.0).save(str(tmp_path / "model"))
     assert names_in(tmp_path) == []
-
-
-# What is no model, or not all of one
 
 
 def edit(saved: Path, **changes: Any) -> None:
@@ -312,9 +302,6 @@ def test_an_unknown_param_is_refused(spark: SparkSession, saved: Path, where: st
     edit(saved, **{where: {"userCol": "user", "warp": 9}}, dcrecVersion="7.0.1")
     with pytest.raises(ConfigError, match=rf"dcrec-spark 7\.0\.1 has the parameter warp, .*{__version__}.*: upgrade"):
         load(saved)
-
-
-# Several at once
 
 
 @pytest.mark.usefixtures("released")

@@ -257,3 +257,8 @@ def test_the_command_line_names_settings_of_its_own_job_only(kind: type[JobConfi
     name = override.split("=")[0]
     with pytest.raises(ConfigError, match=rf"^unknown setting for the job {kind.job}: {name}.* is a setting of {jobs}"):
         load_config(kind, None, [override])
+
+
+def test_lists_that_depend_on_more_than_the_ratings_are_never_skipped() -> None:
+    with pytest.raises(ConfigError, match=r"input\.unchanged run where recommend\.exclude is set"):
+        load_config(RetrainConfig, None, ["input.unchanged=skip", "recommend.exclude=blocked.csv"])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dcrec_spark.config.jobs import AllSettings
+from dcrec_spark.config.jobs import AllSettings, RetrainConfig
 from dcrec_spark.config.load import config_hash, load_config, resolved
 from dcrec_spark.config.secrets import (
     forget_secrets,
@@ -213,3 +213,13 @@ def test_the_hash_is_of_the_settings_that_can_change_the_result() -> None:
     default = config_hash(load_config(AllSettings))
     same = {override: config_hash(load_config(AllSettings, None, [override])) for override in (*BLIND, *DECIDING)}
     assert [override for override, found in same.items() if found == default] == list(BLIND)
+
+
+def test_a_configuration_that_ends_up_in_a_log_shows_no_secret() -> None:
+    """Neither printed nor in a traceback; what it was read for has it."""
+    url = "input.options.url=jdbc:postgresql://me:hunter2@host/db"
+    config = load_config(RetrainConfig, None, ["input.options.password=hunter1", url])
+    assert config.input.options["password"] == "hunter1"
+    for shown in (repr(config), str(config), f"{config.input}"):
+        assert "hunter" not in shown
+        assert "me:***@host/db" in shown

@@ -165,3 +165,11 @@ def test_a_sink_checks_its_own_settings(given: str, words: str, output: Path) ->
     refused = dcrec_with("runs", "--set", f"output.path={output}", "--set", f"warehouses.other.{given}")
     assert refused.exit_code == 2
     assert words in json.loads(refused.stderr.splitlines()[-1])["event"]
+
+
+def test_a_damaged_run_is_not_gone_back_to(output: Path) -> None:
+    (output / "run_id=run-02" / "recommendations" / "part-0.parquet").write_bytes(b"x")
+    refused = dcrec_with("rollback", "run-02", "--set", f"output.path={output}")
+    assert refused.exit_code == 3
+    assert "recommendations/part-0.parquet is changed; no place is on run run-02" in refused.stderr
+    assert current_run_id(str(output)) == "run-03"

@@ -168,3 +168,15 @@ def test_a_weight_of_the_row_and_a_known_offset_take_part() -> None:
     block, prior, shape, rate = p.users()
     result = converge_shape(prior, block, shape, rate, items_of(p.state), 1e-10, 5_000)
     np.testing.assert_allclose(update_shape(prior, block, g(result, rate), items_of(p.state)), result, rtol=1e-6)
+
+
+@examples
+@given(SEEDS)
+def test_rows_reach_at_least_the_elbo_of_plain_updates(seed: int) -> None:
+    """From equal shares, compared with the dense reference, which is still on its way in places."""
+    counts, state = problem(seed)
+    data, rank = dense.exposures_of(counts), state.user_shape.shape[1]
+    reached = dense.elbo(dense.converged_users(state, data, PRIORS, updates=60), data, PRIORS)
+    equal = PRIORS.user_shape + np.tile(counts.sum(axis=1, keepdims=True) / rank, (1, rank))
+    ours = converged(counts, replace(state, user_shape=equal))
+    assert dense.elbo(ours, data, PRIORS) >= reached - 1e-9 * abs(reached)

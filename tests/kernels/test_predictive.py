@@ -16,6 +16,7 @@ from dcrec_spark.kernels.predictive import (
     check_users,
     p_values,
     replicate,
+    squared_deviations,
 )
 from tests.reference import predictive as dense
 from tests.reference.poisson import Array
@@ -120,3 +121,19 @@ def test_p_values_match_the_dense_reference(statistic: list[int], uniform: float
     found = p_values(np.stack([numbers, -numbers], axis=1), np.array([uniform, uniform]))
     expected = [dense.p_value(numbers, uniform), dense.p_value(-numbers, uniform)]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("counted", "certainty"), [(True, 1.0), (True, 1e6), (False, 1e6)])
+def test_p_values_are_uniform_where_the_posterior_is_the_truth(counted: bool, certainty: float) -> None:
+    """One user's, the sums' and the spreads', over simulated data sets.
+
+    0 or 1 with a narrow posterior only: what training says of the truth would have to be in it, and is not.
+    """
+    how, of_users, of_sums, of_spreads = HeldOut(SHARE, counted), [], [], []
+    for seed in range(50):
+        found = simulate(seed, counted, 40, 20, certainty).check(how, 19, seed)
+        of_users.append(found.p_value[0])
+        of_sums.append(p_values(found.log_likelihood.sum(axis=1)))
+        of_spreads.append(p_values(squared_deviations(found.log_likelihood).sum(axis=1)))
+    for sample in (of_users, of_sums, of_spreads):
+        assert stats.kstest(sample, "uniform").pvalue > 0.02

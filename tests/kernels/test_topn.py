@@ -145,3 +145,13 @@ def test_a_wide_catalogue_of_one_large_group_is_gone_through_to_its_end() -> Non
     ranked = without_confounder(np.ones((3, 1)), scores).fast(4, topn.Cap(groups, 2))
     assert ranked.col.reshape(3, 4).tolist() == [[0, 1, 900, 901]] * 3
     assert ranked.rank.reshape(3, 4).tolist() == [[1, 2, 3, 4]] * 3
+
+
+def test_numbers_beyond_single_precision_lose_no_list() -> None:
+    """1.4 times its smallest number is rounded to once, two of 0.6 times to twice. Lengths may overflow."""
+    smallest = float(np.finfo(np.float32).smallest_subnormal)
+    small = without_confounder(np.ones((1, 2)), smallest * np.array([[0.6, 0.6], [1.4, 0.0], [0.1, 0.1]]))
+    assert small.fast(1).col.tolist() == [1]
+    rows, cols = np.array([[0.0, 0.0], [1.0, 2.0]]), np.array([[1.0, 0.0], [1e200, 0.0], [0.0, 3.0]])
+    large = without_confounder(rows, cols)
+    assert_same_lists(large.fast(2), large.dense(2))

@@ -428,3 +428,32 @@ def test_a_damaged_record_is_named(output: Path, content: bytes | str) -> None:
         record.mkdir()
     with pytest.raises(DataError, match=r"run_id=r2/run\.json is damaged: .*restore it"):
         current_run(str(output))
+
+
+def test_a_damaged_run_leaves_a_newer_one_in_its_place(tmp_path: Path) -> None:
+    old = stage_by_hand(tmp_path, "r1")
+    commit(old, {})
+    commit(stage_by_hand(tmp_path, "r2"), {})
+    (tmp_path / "run_id=r1" / "run.json").unlink()
+    with pytest.raises(DcrecError, match="withdrawn"):
+        open_output(str(tmp_path)).verify(old)
+    assert run_that_is_read(tmp_path) == "r2"
+
+
+@pytest.mark.parametrize("step", ["rename", "write"])
+def test_an_error_in_the_commit_is_undone_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    commit(stage_by_hand(tmp_path, "old"), {})
+    staged = stage_by_hand(tmp_path, "new")
+    whole = getattr(LocalFiles, step)
+
+    def full_disk(self: LocalFiles, *arguments: object) -> None:
+        if str(arguments[-1]).endswith("run_id=new") or str(arguments[0]).endswith("CURRENT"):
+            raise OSError(28, "No space left on device")
+        whole(self, *arguments)
+
+    monkeypatch.setattr(LocalFiles, step, full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        commit(staged, {})
+    discard(staged)
+    assert run_that_is_read(tmp_path) == "old"
+    assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", "run_id=old"]

@@ -5,7 +5,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from scipy import integrate, stats
 
-from studies.fair_simulation import FairSimulation
+from dcrec_spark.local.lists import ListPlaces
+from studies.fair_simulation import FairSimulation, value_of
 from studies.paper_simulation import Simulation, draw_block, draw_items, draw_users, simulate
 
 SMALL = Simulation(n_users=37, n_items=23, n_factors=4, gamma_reading="rate", test_pairs_per_user=5, seed=7)
@@ -100,3 +101,20 @@ def test_test_pairs_are_withheld_and_so_many_of_each_user() -> None:
     unseen = data.test["unseen"]
     assert 0.8 < unseen.mean() < 1.0
     assert not data.exposed[data.test["user"][unseen], data.test["item"][unseen]].any()
+
+
+def test_draws_depend_on_the_seed_and_not_on_the_company() -> None:
+    assert not np.array_equal(draw_items(SMALL), draw_items(but(seed=8)))
+    np.testing.assert_array_equal(
+        draw_users(SMALL, np.array([9])).confounder[0], draw_users(SMALL, np.arange(20))[0][9]
+    )
+    np.testing.assert_array_equal(draw_items(but(n_items=50))[: SMALL.n_items], draw_items(SMALL))
+
+
+def test_value_and_regret_are_means_of_the_truth() -> None:
+    expected = np.array([[5.0, 4.0, 1.0], [2.0, 3.0, 4.0]])
+    seen = np.array([[True, False, False], [False, False, False]])
+    places = ListPlaces(np.array([0, 1]), np.array([1, 1]), np.array([2, 2]), np.zeros(2))
+    value, regret = value_of(places, expected, seen, 1)
+    assert value == pytest.approx((1.0 + 4.0) / 2)
+    assert regret == pytest.approx((4.0 + 4.0) / 2 - value)

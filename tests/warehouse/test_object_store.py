@@ -360,3 +360,17 @@ def test_files_of_hdfs_are_written_replaced_moved_locked_and_deleted(hdfs: Hdfs,
     files.delete(root)
     assert files.list(root) == []
     assert not files.exists(root)
+
+
+def test_of_two_who_save_a_model_at_once_one_wins(output: Output) -> None:
+    path = f"{output.uri}/estimator"
+    PoissonFactorization(rank=5).write().save(path)
+
+    class Slow(PoissonFactorization):
+        def _saved(self) -> Any:
+            PoissonFactorization(rank=6).write().overwrite().save(path)
+            return super()._saved()
+
+    with pytest.raises(ConflictError, match="another process saved a model"):
+        Slow(rank=7).write().overwrite().save(path)
+    assert PoissonFactorization.load(path).getOrDefault("rank") == 6

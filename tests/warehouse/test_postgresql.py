@@ -4,15 +4,19 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecError
+from dcrec_spark.publish.postgresql import PostgresqlWarehouse
+from dcrec_spark.publish.server import Server
 from tests.warehouse.judges import Place, watching
 from tests.warehouse.servers import Postgresql
-from tests.warehouse.tables import IDS, record
+from tests.warehouse.tables import IDS, RUN_DATE, record, tables_of
 
 pytestmark = pytest.mark.warehouse
 
@@ -194,3 +198,20 @@ def test_what_another_publisher_removed_while_the_server_was_away_is_not_committ
     with pytest.raises(ConflictError, match="another publisher removed what was staged"):
         place.warehouse.commit(staged, record("new"))
     assert look(place) == whole("old")
+
+
+def test_a_password_is_read_from_a_file_and_never_repeated(
+    postgresql: Postgresql, spark: SparkSession, tmp_path: Path
+) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("hunter2\n")
+    server = Server.open(postgresql.url, "publisher", str(secret), "warehouses.postgresql")
+    with pytest.raises(ConfigError, match="password authentication failed") as refusal:
+        server.connect("warehouses.postgresql.url")
+    assert "hunter2" not in f"{refusal.value} {server!r}"
+    wrong = PostgresqlWarehouse(spark, server, "any", 2, RUN_DATE, 1)
+    with pytest.raises(Exception, match="could not be loaded") as failure:
+        wrong._load("any", tables_of(spark, "run", 1)["runs"])
+    assert str(failure.value) == (
+        'warehouses.postgresql: any.any could not be loaded: FATAL: password authentication failed for user "publisher"'
+    )

@@ -282,3 +282,22 @@ def test_the_outcome_does_not_depend_on_partitions(spark: SparkSession, policy: 
     config = ValidationConfig(scale_min=0, duplicates=policy, max_ratings_per_user=5, max_reject_share=1.0)
     one, other = (validate(frame.repartition(n), config, seed=3, now=NOW).ratings for n in (1, 5))
     assert_df_equality(one, other, ignore_row_order=True)
+
+
+def test_missing_timestamps_are_counted_and_nanoseconds_are_understood(spark: SparkSession) -> None:
+    data = [("u1", "i1", 2.0, None), ("u2", "i2", 4.0, 1_600_000_000_000_000_123)]
+    found = check(spark, data, WITH_TIME)
+    assert ratings(found, "user_id", "timestamp") == [("u1", None), ("u2", 1_600_000_000)]
+    assert found.counts["without_timestamp"] == 1
+    assert "1 of 2 good rows have no timestamp" in found.warnings
+
+
+@pytest.mark.parametrize("policy", ["mean", "sum"])
+def test_the_order_of_duplicates_changes_no_digit(spark: SparkSession, policy: str) -> None:
+    """0.1 + 0.2 + 0.3 is another number than 0.3 + 0.2 + 0.1."""
+    found = [
+        ratings(check(spark, [*GOOD, *(("u1", "i0", n) for n in order)], duplicates=policy, kind="counts"))
+        for order in (("0.1", "0.2", "0.3"), ("0.3", "0.2", "0.1"))
+    ]
+    assert found[0] == found[1]
+    assert found[0][0] == ("u1", "i0", (0.1 + 0.2 + 0.3) / (3 if policy == "mean" else 1))

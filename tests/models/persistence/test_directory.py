@@ -1,7 +1,9 @@
 """A saved model is whole or not there, and is replaced in one step, whatever dies when."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,3 +108,23 @@ def test_readers_find_a_whole_model_while_others_replace_it(tmp_path: Path) -> N
     assert read_by_hand(path) in {"139", "239"}
     assert len(seen) > 2
     assert len(list(path.glob("data-*"))) == 1
+
+
+@pytest.mark.parametrize("step", ["rename", "write"])
+def test_an_error_while_replacing_is_undone_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    path = tmp_path / "model"
+    save_by_hand(LocalFiles(), path, "old", overwrite=False)
+    whole = getattr(LocalFiles, step)
+
+    def full_disk(self: LocalFiles, *arguments: Any) -> None:
+        target = arguments[-1] if step == "rename" else arguments[0]
+        if target.startswith(f"{path}/"):
+            raise OSError(28, "No space left on device")
+        whole(self, *arguments)
+
+    monkeypatch.setattr(LocalFiles, step, full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        save_by_hand(LocalFiles(), path, "new", overwrite=True)
+    assert read_by_hand(path) == "old"
+    assert len(list(path.glob("data-*"))) == 1
+    assert sorted(os.listdir(tmp_path)) == ["model"]

@@ -58,7 +58,7 @@ _ROWS = """\
 intercept-free   matrix factorization, as in the paper: expects 0 where nothing is known
 plain            with an intercept: expects the usual rating
 with biases      plain, and what is usual for each user and each item
-deconfounded     with biases, and with the substitute confounder: what exposes the users to the items
+deconfounded     with biases and the substitute confounder: what exposes users to items
 shuffled         the same, with the confounder's users and items shuffled: a placebo"""
 
 

@@ -25,7 +25,7 @@ from studies.drawing import save_drawing
 SEEDS = range(4)
 WEIGHTS = (0.0, 0.1, 0.25, 0.5, 1.0)
 N = 10
-_NOTES = ((5, 5), (-2, -13))  # points from a dot to its weight
+_ABOVE, _BELOW = (4, 5), (-2, -13)  # points from a dot to its weight
 HELD_OUT = 0.2
 MEASURES = ("catalogue_ndcg@10", "catalogue_hit_rating@10", "catalogue_recall@10", "catalogue_rarest_share@10")
 MODELS: dict[str, Callable[[], DeconfoundedMF]] = {
@@ -103,13 +103,15 @@ def draw(of: dict[tuple[str, float | None], Array]) -> Picture:
     figure = Picture(figsize=(7.0, 4.2), layout="constrained")
     figure.patch.set_alpha(0.0)
     axes = figure.subplots()
-    for number, model in enumerate(dict.fromkeys(name for name, _ in of)):
+    models = list(dict.fromkeys(name for name, _ in of))
+    for model in models:
         weights = [weight for name, weight in of if name == model]
         ndcg, liked, *_ = np.array([of[model, weight] for weight in weights]).T
         axes.plot(liked, ndcg, "o-", label=f"{model}, exposure_weight from 0 to 1" if len(weights) > 1 else model)
+        offset = _BELOW if model == models[-1] else _ABOVE
         for weight, x, y in zip(weights, liked, ndcg, strict=True):
             if weight in (0.0, 1.0) or model == "DeconfoundedMF()":
-                axes.annotate(f"{weight:g}", (x, y), textcoords="offset points", xytext=_NOTES[number % 2], fontsize=8)
+                axes.annotate(f"{weight:g}", (x, y), textcoords="offset points", xytext=offset, fontsize=8)
     axes.set_xlabel("how users like what they take up (mean rating of the hits)")
     axes.set_ylabel("how much they take up (NDCG@10)")
     axes.legend(frameon=False, fontsize=8)

@@ -70,7 +70,13 @@ def test_shares_of_places_and_of_ratings_are_by_popularity(spark: SparkSession, 
 
 
 def test_an_item_of_both_lists_is_connected_and_models_are_labelled(spark: SparkSession) -> None:
-    figure = plot_lists({"ours": ["Alien", "Brazil"], "theirs": ["Brazil", "Casablanca"]})
+    figure = plot_lists({"ours": {"Alien": 4.84, "Brazil": 4.5}, "theirs": ["Brazil", "Casablanca"]})
+    assert [text.get_text() for text in figure.axes[0].texts] == [
+        "4.8  Alien",
+        "4.5  Brazil",
+        "1  Brazil",
+        "2  Casablanca",
+    ]
     (line,) = figure.axes[0].lines
     assert list(np.asarray(line.get_ydata())) == [-1, 0]
     rows = [(user, item, float(item), item + 0.1, 3.0 - item) for user in range(4) for item in range(3)]

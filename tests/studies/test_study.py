@@ -109,5 +109,6 @@ def test_the_published_page_is_that_of_the_published_units(tmp_path: Path) -> No
     assert cells.keys() <= DATA.keys() == PLANS.keys()
     assert write_page(cells, tmp_path).read_text() == (PUBLISHED / "README.md").read_text()
     assert (PUBLISHED / "changes.svg").exists()
+    assert "+113 %" in (tmp_path / "changes.svg").read_text()  # beyond the edge, and yet in the picture
     with ZipFile(RESULTS) as archive:
         assert all(json.loads(archive.read(name)) for name in archive.namelist())

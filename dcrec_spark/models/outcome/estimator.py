@@ -63,20 +63,26 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     adjustment : str
         "deconfounded": with the confounder. "none": without. "ipw": without, the observed ratings weighted by inverse
         propensities.
-    confounder, confounderLink : str
-        Form of the confounder. "reconstruction": gamma_u h_ui, with h_ui made from a_hat_ui ("identity") or its
-        logarithm ("log"). "factors": also slopes of items on the composition of users' exposures, and of users on
-        items'. Unless they are set, fits to all pairs (unobservedWeight above 0) have the paper's form, reconstruction
-        and identity.
-    rank, exposureRank : int
-        Factors of the preferences, K, and of the exposure model, L.
+    confounder : str
+        "reconstruction": gamma_u h_ui, with h_ui made from a_hat_ui. "factors": also slopes of items on the composition
+        of users' exposures, and of users on items'. Unless it is set, fits to all pairs (unobservedWeight above 0) have
+        the paper's form, reconstruction and identity.
+    confounderLink : str
+        What h_ui is made from: a_hat_ui ("identity"), or its logarithm ("log").
+    rank : int
+        Factors of the preferences, K.
+    exposureRank : int
+        Factors of the exposure model, L.
     exposureModel : PoissonFactorizationModel or PoissonFactorization, optional
         A fitted stage 1 to use as it is, or its estimator, which is fitted first, on the same blocks. Without one,
         stage 1 has ``exposureRank`` factors and this estimator's seed.
-    regParam, biasReg, confounderReg : float
-        Precisions of the priors, 1 / variance with unit noise, of both sides' factors, both sides' biases, and gamma
-        with the slopes on covariates. The same for all rows, however many ratings they have. With ``regByCount`` that
-        of a row's factors is multiplied by its number of ratings.
+    regParam : float
+        Precision of the prior, 1 / variance with unit noise, of both sides' factors: 12. The same for all rows, however
+        many ratings they have. With ``regByCount`` it is multiplied by a row's number of ratings.
+    biasReg : float
+        Precision of the prior of both sides' biases: 5.
+    confounderReg : float
+        Precision of the prior of gamma, and of the slopes on covariates: 100.
     exposureWeight : float
         Order of lists, which a fitted model can change. 0: by potential rating. Above, up to 1: by (potential rating -
         the user's baseline) * P(exposure)^exposureWeight. Needs an exposure model.

@@ -20,7 +20,7 @@ LOCAL_ROWS = 2_000_000
 LARGEST_LOCAL_ROWS = 200_000_000
 # On top of the collected data: 100M ratings of 750,000 rows, 32 bytes each, took 12 GB at rank 50 in both stages, with
 # the factors; 10M of 80,000 took 1.6 GB.
-BYTES_OF_A_RATING = 65
+BYTES_OF_A_RATING = 70
 # Up to so many ratings, both sides are sorted at the same time, which takes so many more bytes of each.
 AT_ONCE, BYTES_AT_ONCE = 1 << 25, 20
 # The share of the JVM's heap for data collected at once: the heap has it twice, and twice while it is sent.

@@ -1,7 +1,7 @@
 """Five recommenders on simulated data whose truth is known: errors on pairs that nobody rated, value of the lists.
 
-Fits run in one process each, side by side. Settings are the same for all rows: the priors suit the biased row best, by
-trial on other seeds.
+Fits run in one process each, side by side. Settings are the same for all rows: the priors suit the row with
+biases best, by trial on other seeds.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -38,8 +38,8 @@ class Row(NamedTuple):
 
 ROWS: dict[str, Row] = {
     "intercept-free": Row({"adjustment": "none", "fitIntercept": False}),
-    "classical": Row({"adjustment": "none"}),
-    "biased": Row({"adjustment": "none", "fitBiases": True}),
+    "plain": Row({"adjustment": "none"}),
+    "with biases": Row({"adjustment": "none", "fitBiases": True}),
     "deconfounded": Row(_CONFOUNDER, "fitted"),
     "shuffled": Row(_CONFOUNDER, "shuffled"),
 }

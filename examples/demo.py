@@ -35,27 +35,30 @@ from studies.fair_simulation import Confounding, FairSimulation
 
 OUTPUT = Path("output/demo")
 SIZE = 600
-MODELS = {"deconfounded": {"outcome.adjustment": "deconfounded"}, "classical": {"outcome.adjustment": "none"}}
+# Of a MovieLens file; the second has no confounder.
+MODELS = {"deconfounded": {"outcome.adjustment": "deconfounded"}, "unadjusted": {"outcome.adjustment": "none"}}
 # As the comparison has them. A MovieLens file has the defaults.
 PRIORS = {"outcome.reg_param": str(SHARED["regParam"]), "outcome.bias_reg": str(SHARED["biasReg"])}
 # The data set whose tables are published and shown.
 SHOWN: tuple[Confounding, int] = ("lowers", 0)
 SHOWN_USERS, SHOWN_ITEMS = 3, 5
+CALLED = {"deconfounded": "deconfounded model", "unadjusted": "model without the confounder"}
 
 _STORY = """\
 Users rate only items that they are exposed to, and what exposes them may also shape their ratings: it confounds \
 them. This demo draws data sets in which exposure raises ratings, lowers them, or changes none. Unlike in yours, the \
 truth is known: what every user would have rated every item. Five recommenders learn from the same ratings, with the \
-same settings, which suit the biased one best. Which one is close to the truth, without knowing which data set it has?
+same settings, which suit the one with biases best. Which one is close to the truth, without knowing which data set it \
+has?
 
     {size} users x {size} items, {ratings:,} ratings in each data set ({share:.0%} of all pairs), {seeds} draws of each
     {test:,} random pairs of each are withheld, with their true ratings"""
 
 _ROWS = """\
 intercept-free   matrix factorization, as in the paper: expects 0 where nothing is known
-classical        with an intercept: expects the usual rating
-biased           with a bias of each user and each item: what is usual for them
-deconfounded     biased, and with the substitute confounder: what exposes the users to the items
+plain            with an intercept: expects the usual rating
+with biases      plain, and what is usual for each user and each item
+deconfounded     with biases, and with the substitute confounder: what exposes the users to the items
 shuffled         the same, with the confounder's users and items shuffled: a placebo"""
 
 
@@ -174,17 +177,18 @@ def _conclusion(results: Mapping[str, Mapping[Confounding, Closeness]]) -> str:
     """Say what the table says, in sentences that are computed from it."""
     lines = []
     for kind, what in KINDS.items():
-        change = _change(results, kind, "deconfounded", "biased")
-        placebo = _change(results, kind, "shuffled", "biased")
+        change = _change(results, kind, "deconfounded", "with biases")
+        placebo = _change(results, kind, "shuffled", "with biases")
         lines.append(
-            f"  If {what.replace(chr(10), ' ')}: the confounder changes the error of the biased model by "
+            f"  If {what.replace(chr(10), ' ')}: the confounder changes the error of the model with biases by "
             f"{change:+.1%}, its placebo by {placebo:+.1%}."
         )
     first = min(results, key=lambda name: _worst(results[name]))
     best = max(results, key=lambda name: _worst_value(results[name]))
+    worth = [f"{name} {_worst_value(results[name]):.2f}" for name in ("deconfounded", "shuffled")]
     lines.append(
-        f"  If the kind is unknown: the smallest worst error is that of the {first} model, the largest worst value of "
-        f"lists that of the {best} model."
+        f"  If the kind is unknown: the smallest worst error is that of '{first}'. The largest worst value of lists is "
+        f"that of '{best}', {_worst_value(results[best]):.2f} ({', '.join(worth)})."
     )
     return "\n".join(lines)
 
@@ -223,12 +227,12 @@ def _recommendations(
     spark: SparkSession, run: Finished[AnyModel], titles: DataFrame | None, simulated: FairSimulation | None
 ) -> Table:
     """Show the best items of a few users, with the two parts of each score."""
-    name = "deconfounded" if run.result.exposureModel is not None else "classical"
+    name = "deconfounded" if run.result.exposureModel is not None else "unadjusted"
     top = read_current(spark, str(OUTPUT / name), "recommendations")
     users = [row[0] for row in top.select("user_id").distinct().orderBy("user_id").limit(SHOWN_USERS).collect()]
     chosen = top.where(F.col("user_id").isin(users) & (F.col("rank") <= SHOWN_ITEMS))
     extra = with_titles(chosen, titles) if titles is not None else chosen.withColumn("title", F.lit(None))
-    table = Table(title=f"Recommended by the {name} model", caption=_caption(run))
+    table = Table(title=f"Recommended by the {CALLED[name]}", caption=_caption(run))
     for heading in ("user", "rank", "item", "score", "preference", "confounder"):
         table.add_column(heading, justify="left" if heading == "item" else "right")
     if simulated is not None:
@@ -255,7 +259,8 @@ def _agreement(spark: SparkSession) -> str:
     """How much the two models agree."""
     tables = [read_current(spark, str(OUTPUT / name), "recommendations") for name in MODELS]
     both = tables[0].join(tables[1], ["user_id", "item_id"], "left_semi").count()
-    return f"{100 * both / tables[0].count():.0f} % of the deconfounded recommendations are the classical model's too."
+    share = 100 * both / tables[0].count()
+    return f"{share:.0f} % of the deconfounded recommendations are those of the model without the confounder too."
 
 
 def _next_steps(picture: Path | None = None) -> Panel:

@@ -20,15 +20,17 @@ from dcrec_spark.kernels.random import keys_of
 from dcrec_spark.local.fits import Ratings, fit_exposure, fit_outcome
 from dcrec_spark.local.lists import ListPlaces, judge, rank_popular, rank_unseen
 from dcrec_spark.plots.panels import style
+from studies.drawing import save_drawing
 
 SEEDS = range(4)
 WEIGHTS = (0.0, 0.1, 0.25, 0.5, 1.0)
 N = 10
+_NOTES = ((5, 5), (-2, -13))  # points from a dot to its weight
 HELD_OUT = 0.2
 MEASURES = ("catalogue_ndcg@10", "catalogue_hit_rating@10", "catalogue_recall@10", "catalogue_rarest_share@10")
 MODELS: dict[str, Callable[[], DeconfoundedMF]] = {
     "DeconfoundedMF()": DeconfoundedMF,
-    "all pairs at 0.1": lambda: DeconfoundedMF(
+    "all pairs": lambda: DeconfoundedMF(
         outcome="weighted", alpha=0.0, unobservedWeight=0.1, rank=20, regParam=10.0, exposureRank=20
     ),
     "forCounts()": DeconfoundedMF.forCounts,
@@ -104,14 +106,13 @@ def draw(of: dict[tuple[str, float | None], Array]) -> Picture:
     for number, model in enumerate(dict.fromkeys(name for name, _ in of)):
         weights = [weight for name, weight in of if name == model]
         ndcg, liked, *_ = np.array([of[model, weight] for weight in weights]).T
-        axes.plot(liked, ndcg, "o-", label=model)
+        axes.plot(liked, ndcg, "o-", label=f"{model}, exposure_weight from 0 to 1" if len(weights) > 1 else model)
         for weight, x, y in zip(weights, liked, ndcg, strict=True):
-            if weight in (0.0, 1.0):
-                above = 5 if number % 2 else -11
-                axes.annotate(f"{weight:g}", (x, y), textcoords="offset points", xytext=(5, above), fontsize=8)
-    axes.set_xlabel("mean rating of the hits")
-    axes.set_ylabel("NDCG@10 over the catalogue")
-    axes.legend(frameon=False, title="at the ends: exposure_weight")
+            if weight in (0.0, 1.0) or model == "DeconfoundedMF()":
+                axes.annotate(f"{weight:g}", (x, y), textcoords="offset points", xytext=_NOTES[number % 2], fontsize=8)
+    axes.set_xlabel("how users like what they take up (mean rating of the hits)")
+    axes.set_ylabel("how much they take up (NDCG@10)")
+    axes.legend(frameon=False, fontsize=8)
     style(axes)
     return figure
 
@@ -125,7 +126,7 @@ def main(data: Path, picture: Path) -> None:
     for (model, weight), values in of.items():
         dial = "" if weight is None else f"{weight:g}"
         click.echo(f"| {model} | {dial} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
-    draw(of).savefig(picture, metadata={"Date": None})
+    save_drawing(draw(of), picture)
 
 
 if __name__ == "__main__":

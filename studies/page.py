@@ -5,15 +5,17 @@ Intervals are by Student's t over seeds. Of fewer than FEWEST seeds none claims 
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any, NamedTuple
 
-import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 from scipy.stats import t as student
 
 from dcrec_spark.plots.panels import ACCENT, FILL, INK, style
-from studies.rows import BLEND, CLASSICAL, CMFREC, DEFAULT, MLLIB, PLACEBO
+from studies.drawing import save_drawing
+from studies.rows import BASELINE, BLEND, CMFREC, DEFAULT, MLLIB, PLACEBO
 
 Cell = Mapping[str, Any]
 Cells = Mapping[str, Sequence[Cell]]
@@ -44,9 +46,21 @@ MEASURES = {
     "regret": ("regret", "{:.2f}"),
 }
 WORST_OF = {"fair": ("fair-raises", "fair-lowers", "fair-none"), "tail": ("tail-raises", "tail-lowers", "tail-none")}
-_PLOTTED = {DEFAULT: ACCENT, BLEND: FILL, MLLIB: INK, CMFREC: "#5a9e4b", PLACEBO: "#b07cc6"}
-_LABELS = {DEFAULT: f"default: {DEFAULT}", PLACEBO: "placebo: default, its users and items shuffled"}
-_LOWEST, _HIGHEST = -55, 60
+_WITHOUT_INTERCEPT = "without intercept"
+_PLOTTED = {
+    DEFAULT: ACCENT,
+    BLEND: FILL,
+    MLLIB: INK,
+    CMFREC: "#5a9e4b",
+    _WITHOUT_INTERCEPT: "#a08a2c",
+    PLACEBO: "#b07cc6",
+}
+_LABELS = {
+    DEFAULT: f"default: {DEFAULT}",
+    PLACEBO: "placebo: default, its users and items shuffled",
+    _WITHOUT_INTERCEPT: "without the confounder and an intercept",
+}
+_LOWEST, _HIGHEST = -60, 60
 _HEAD = """# The study
 
 Made by `python -m studies.run --data folder --output docs/studies`, not edited by hand. What follows from it is on \
@@ -61,9 +75,9 @@ are constant. MLlib's settings are chosen with our solver of its loss, and fitte
 * *blend* mixes our rows, but for these two, with the weights that are best on validation.
 * NDCG ranks each user's test items. Lists are the ten best unseen items of the whole catalogue. Value is the mean \
 expected rating of their places, and regret what the best lists have more.
-* Changes of the MSE are against the classical model, or against MLlib ALS: means over seeds, with the 95 % interval \
-by Student's t over seeds. It is bold where it leaves out 0, with four seeds or more. Coat's seeds share one training \
-set and one test, so its intervals do not cover other users and items."""
+* Changes of the MSE are against the same model without the confounder, or against MLlib ALS: means over seeds, with \
+the 95 % interval by Student's t over seeds. It is bold where it leaves out 0, with four seeds or more. Coat's seeds \
+share one training set and one test, so its intervals do not cover other users and items."""
 
 
 class Change(NamedTuple):
@@ -87,7 +101,7 @@ class Change(NamedTuple):
         return f"**{text}**" if self.is_claimed else text
 
 
-def change(cells: Sequence[Cell], row: str, against: str = CLASSICAL, measure: str = "mse") -> Change:
+def change(cells: Sequence[Cell], row: str, against: str = BASELINE, measure: str = "mse") -> Change:
     """Compare a row with another, seed by seed."""
     percent = np.array([100.0 * (cell[row][measure] / cell[against][measure] - 1.0) for cell in cells])
     mean, n = float(percent.mean()), len(percent)
@@ -106,8 +120,7 @@ def mean_of(cells: Sequence[Cell], row: str, measure: str) -> float:
 def write_page(cells: Cells, output: Path) -> Path:
     """Write README.md and changes.svg under ``output``."""
     output.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "study"}):
-        draw_changes(cells).savefig(output / "changes.svg", metadata={"Date": None})
+    save_drawing(draw_changes(cells), output / "changes.svg")
     path = output / "README.md"
     path.write_text("\n".join(_lines(cells)) + "\n", encoding="utf-8")
     return path
@@ -115,7 +128,8 @@ def write_page(cells: Cells, output: Path) -> Path:
 
 def _lines(cells: Cells) -> Iterator[str]:
     yield _HEAD
-    yield "\n![Change of the MSE against the classical model, by data set](changes.svg)"
+    yield "\n![Change of the squared error against the same model without the confounder, by data set](changes.svg)\n"
+    yield "*Dots are means over seeds with 95 % intervals, hollow ones a single seed. Arrows lie beyond the edge.*"
     for of, names in WORST_OF.items():
         if all(name in cells for name in names):
             kind = "Long tail" if of == "tail" else "Fair simulation"
@@ -129,7 +143,7 @@ def _lines(cells: Cells) -> Iterator[str]:
 
 
 def _section(cells: Sequence[Cell]) -> Iterator[str]:
-    shown = [name for name in MEASURES if name in cells[0][CLASSICAL]]
+    shown = [name for name in MEASURES if name in cells[0][BASELINE]]
     yield from table(
         ["", *(MEASURES[name][0] for name in shown), "change of the MSE", "against MLlib ALS"],
         (
@@ -142,7 +156,7 @@ def _section(cells: Sequence[Cell]) -> Iterator[str]:
 def _changes(cells: Sequence[Cell], row: str) -> list[str]:
     return [
         str(change(cells, row, against)) if "mse" in cells[0][row] and row != against and against in cells[0] else ""
-        for against in (CLASSICAL, MLLIB)
+        for against in (BASELINE, MLLIB)
     ]
 
 
@@ -175,21 +189,29 @@ def table(heads: Sequence[str], rows: Iterator[list[str]]) -> Iterator[str]:
 def draw_changes(cells: Cells) -> Picture:
     """Draw the forest plot: a line for each data set, in it a point and interval for each row."""
     names = [name for name in TITLES if name in cells][::-1]
-    picture = Picture(figsize=(8.0, 1.2 + 0.62 * len(names)), layout="constrained")
+    picture = Picture(figsize=(6.2, 1.2 + 0.62 * len(names)), layout="constrained")
     picture.patch.set_alpha(0.0)
     axes = picture.subplots()
     for number, (row, colour) in enumerate(_PLOTTED.items()):
-        found = {at: change(cells[name], row) for at, name in enumerate(names) if "mse" in cells[name][0].get(row, {})}
-        heights = np.array([*found]) + 0.3 - 0.15 * number
-        means = np.array([of.mean for of in found.values()])
-        half = np.nan_to_num([of.high - of.mean for of in found.values()])
-        axes.errorbar(
-            means, heights, xerr=half, fmt="o", markersize=4, color=colour, linewidth=1.2, label=_LABELS.get(row, row)
-        )
+        for at, name in enumerate(names):
+            if "mse" in cells[name][0].get(row, {}):
+                _draw_change(axes, change(cells[name], row), at + 0.32 - 0.13 * number, colour)
+        axes.plot([], [], "o", color=colour, markersize=4, label=_LABELS.get(row, row))
     axes.axvline(0.0, color=INK, linewidth=0.8)
-    axes.set_yticks(range(len(names)), [TITLES[name] for name in names])
+    axes.set_yticks(range(len(names)), [fill(TITLES[name], 20) for name in names])
     axes.set_xlim(_LOWEST, _HIGHEST)
-    axes.set_xlabel(f"change of the MSE against the classical model, % (above {_HIGHEST}: not drawn)")
+    axes.set_xlabel("change of the squared error, % (left is better)")
     style(axes)
-    picture.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8, labelcolor=INK)
+    picture.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8, labelcolor=INK)
     return picture
+
+
+def _draw_change(axes: Axes, of: Change, height: float, colour: str) -> None:
+    """Draw a dot and its interval: hollow with one seed, an arrow at the edge for what lies beyond it."""
+    if abs(of.mean) > _HIGHEST:
+        axes.plot(_HIGHEST * 0.985, height, ">", color=colour, markersize=5)
+        axes.annotate(f"{of.mean:+.0f} %", (_HIGHEST * 0.95, height), color=colour, fontsize=7, ha="right", va="center")
+        return
+    fill = colour if of.seeds > 1 else "white"
+    half = np.nan_to_num(of.high - of.mean)
+    axes.errorbar(of.mean, height, xerr=half, fmt="o", markersize=4, color=colour, mfc=fill, linewidth=1.2)

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark import DeconfoundedMF, with_titles
 from dcrec_spark.plots import plot_confounding, plot_lists, plot_popularity
+from studies.drawing import save_drawing
 
 _USER, _LENGTH = 42, 10
 
@@ -28,23 +29,21 @@ def draw(data: Path, output: Path) -> None:
     model = DeconfoundedMF(seed=1).fit(ratings)
     models = {
         "without the confounder": DeconfoundedMF(adjustment="none", seed=1).fit(ratings),
-        "dcrec-spark": model,
-        "dcrec-spark, exposureWeight=0.25": model.copy({model.exposureWeight: 0.25}),
+        "with it: the default": model,
     }
     lists = {name: of.recommendationTable(_LENGTH, seen=ratings) for name, of in models.items()}
     pictures = {
         "confounding": plot_confounding(model, ratings),
-        "lists": plot_lists({name: _titles_of(table, titles) for name, table in lists.items()}),
+        "lists": plot_lists({name: _scores_of(table, titles) for name, table in lists.items()}),
         "popularity": plot_popularity(lists, ratings),
     }
-    output.mkdir(parents=True, exist_ok=True)
     for name, figure in pictures.items():
-        figure.savefig(output / f"{name}.svg", metadata={"Date": None})
+        save_drawing(figure, output / f"{name}.svg")
 
 
-def _titles_of(lists: DataFrame, titles: DataFrame) -> list[str]:
+def _scores_of(lists: DataFrame, titles: DataFrame) -> dict[str, float]:
     rows = with_titles(lists.where(F.col("user_id") == _USER), titles).orderBy("rank").collect()
-    return [row.title for row in rows]
+    return {row.title: row.score for row in rows}
 
 
 if __name__ == "__main__":

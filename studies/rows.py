@@ -25,7 +25,7 @@ from dcrec_spark.spark.session import build_session
 from studies.data import DataSet
 
 Settings = dict[str, Any]
-CLASSICAL, DEFAULT, BLEND = "classical", "factors and logarithm", "blend"
+BASELINE, DEFAULT, BLEND = "without the confounder", "factors and logarithm", "blend"
 PLACEBO, HALF_PLACEBO = "... users and items shuffled", "... items shuffled"
 POPULARITY = "popularity"
 MLLIB, MLLIB_IMPLICIT, CMFREC, IMPLICIT = "MLlib ALS", "MLlib ALS, implicit", "cmfrec", "implicit ALS"
@@ -43,7 +43,7 @@ _MLLIBS_LOSS: Settings = {"adjustment": "none", "fitIntercept": False, "fitBiase
 _DEFAULTS = {name: DeconfoundedMF().getOrDefault(name) for name in _OURS}
 _LINEAR = {"confounderLink": "identity"}
 MODELS: dict[str, Settings] = {
-    CLASSICAL: {"adjustment": "none"},
+    BASELINE: {"adjustment": "none"},
     "reconstruction": {"confounder": "reconstruction", **_LINEAR},
     "logarithm": {"confounder": "reconstruction"},
     "factors": _LINEAR,

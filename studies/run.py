@@ -31,8 +31,8 @@ from studies.data import DATA, DataSet
 from studies.fair_simulation import value_of
 from studies.page import write_page
 from studies.rows import (
+    BASELINE,
     BLEND,
-    CLASSICAL,
     CMFREC,
     DEFAULT,
     HALF_PLACEBO,
@@ -72,7 +72,7 @@ class Plan:
 _SLOW = (MLLIB_IMPLICIT,)
 PLANS = {name: Plan(without=() if name.startswith("tail") else _SLOW) for name in DATA} | {
     "ml-100k": Plan(3),
-    "ml-1m": Plan(1, 1, (*MODELS.keys() - {CLASSICAL, DEFAULT}, *_SLOW, CMFREC, IMPLICIT)),
+    "ml-1m": Plan(1, 1, (*MODELS.keys() - {BASELINE, DEFAULT}, *_SLOW, CMFREC, IMPLICIT)),
 }
 
 

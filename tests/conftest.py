@@ -9,6 +9,7 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from dcrec_spark.config.secrets import forget_secrets
+from dcrec_spark.spark.compat import is_classic
 from dcrec_spark.spark.session import build_session
 from tests.promises import Recorder
 
@@ -39,7 +40,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two cores, small shuffles, and a checkpoint directory that goes away with the run."""
+    """Two cores, small shuffles, and a checkpoint directory that goes away with the run.
+
+    With SPARK_REMOTE=local[2] in the environment it is a session of Spark Connect, to a server on loopback.
+    """
     scratch = tmp_path_factory.mktemp("spark")
     session = build_session(
         "dcrec-spark tests",
@@ -62,7 +66,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.python.daemon.module": "tests.worker_daemon",
         },
     )
-    session.sparkContext.setCheckpointDir(str(scratch / "checkpoints"))
+    if is_classic(session):
+        session.sparkContext.setCheckpointDir(str(scratch / "checkpoints"))
     yield session
     session.stop()
 

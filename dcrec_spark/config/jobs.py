@@ -135,10 +135,7 @@ class TuningConfig(Section):
     trials: Positive | None = setting(
         "number of trials of a random search, by run.seed, which ranges need; null: every combination"
     )
-    metric: Metric = setting(
-        f"{METRICS}; errors, rare_share, rarest_share and largest_share are made small",
-        "ndcg",
-    )
+    metric: Metric = setting(f"{METRICS}; errors, rare_share, rarest_share and largest_share are made small", "ndcg")
     weights: Literal["none", "exposure"] = setting(
         "exposure: in mse and mae a held-out rating weighs the inverse of its propensity, 1 - exp(-a_hat) by the "
         "exposure model that the section exposure describes: so they stand for random pairs",

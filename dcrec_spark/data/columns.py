@@ -21,15 +21,7 @@ from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    DataType,
-    DateType,
-    LongType,
-    NumericType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import DataType, DateType, LongType, NumericType, StringType, TimestampNTZType, TimestampType
 
 from dcrec_spark.config.sections import ColumnNames
 from dcrec_spark.data.ids import IDS, WHOLE_NUMBERS, IdType, can_be_id, read_id

@@ -40,6 +40,7 @@ class ClusterSide:
 
     frame : one row for each block, in the partition of its number: ``block int, ..., data binary``.
     broadcasts : whether the driver collects and broadcasts the results of this side, else they stay on the cluster.
+    lent : whether the blocks are another's, who frees them.
     """
 
     name: str
@@ -47,6 +48,7 @@ class ClusterSide:
     n_blocks: int
     frame: DataFrame
     broadcasts: bool = False
+    lent: bool = False
 
     def half_step(self, kernel: Kernel, source: State | None = None, previous: State | None = None) -> State:
         """Update every row: one Spark job, and one exchange if a result that stays on the cluster is read."""
@@ -78,7 +80,7 @@ class ClusterSide:
         """Return the side with new blocks, which are computed when this returns."""
         with _broadcast(self.frame, FromDriver.of(source, previous)) as from_driver:
             outbox = replace(self, broadcasts=False).plan(kernel, from_driver, source, previous)
-            rebuilt = replace(self, frame=cache_blocks(_memory_cells(outbox), self.n_blocks))
+            rebuilt = replace(self, frame=cache_blocks(_memory_cells(outbox), self.n_blocks), lent=False)
             rebuilt.frame.count()
         return rebuilt
 
@@ -96,8 +98,9 @@ class ClusterSide:
             delete_unreachable_shuffles(self.frame.sparkSession)
 
     def release(self) -> None:
-        """Free the cached blocks."""
-        self.frame.unpersist()
+        """Free the cached blocks, unless they are lent."""
+        if not self.lent:
+            self.frame.unpersist()
 
     def _memory(self, state: State, block: int) -> Arrays:
         return state.memory_of(block, block_rows(self.n_rows, self.n_blocks, block))

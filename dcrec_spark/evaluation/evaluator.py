@@ -42,8 +42,7 @@ class RatingEvaluator(
         str, Setting("rating_col", Column(), "rating", "column of held-out ratings")
     )
     weightCol, getWeightCol, setWeightCol = optional(
-        str,
-        Setting("weight_col", Column(optional=True), None, "column of how much a rating counts in mse and mae"),
+        str, Setting("weight_col", Column(optional=True), None, "column of how much a rating counts in mse and mae")
     )
     metricName, getMetricName, setMetricName = param(
         str,

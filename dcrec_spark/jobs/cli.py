@@ -312,7 +312,7 @@ def _plan(
 def _jars(artifacts: tuple[str, ...], folder: Path) -> None:
     """Fetch ARTIFACTS of conf/jars.txt, all of them by default, and print the value of spark.jars.
 
-    Beginnings of names, or s3. An archive that is there with its checksum is not fetched again.
+    Beginnings of names, or s3, or gcs. An archive that is there with its checksum is not fetched again.
 
     \b
     dcrec jars iceberg postgresql

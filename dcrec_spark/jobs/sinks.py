@@ -32,11 +32,14 @@ from dcrec_spark.publish.several import Audit, BeforeEverywhere, Several
 from dcrec_spark.publish.warehouse import CatalogWarehouse, StoredRun, Warehouse
 from dcrec_spark.spark.session import build_session
 from dcrec_spark.storage.files import is_local
+from dcrec_spark.storage.hadoop import require_exclusive
 
 _log = structlog.get_logger()
 GROUP = "dcrec_spark.sinks"
 OUTPUT = "output"
 _CATALOGS: tuple[type[CatalogWarehouse], ...] = (HiveWarehouse, IcebergWarehouse, DeltaWarehouse)
+# Of two publishers at once these let one pass, so output.path, for the record alone, need not.
+_DECIDE = frozenset({"iceberg", "delta", "postgresql"})
 # Runs that a warehouse keeps where output.keep is null.
 _KEEP = 7
 
@@ -55,7 +58,10 @@ def output_path(config: JobConfig) -> str:
 def open_sinks(config: JobConfig, spark: SparkSession, output: str, audit: Audit | None = None) -> Iterator[Several]:
     """Open all places of a job, and close them at the end. Raises ConfigError: names the one that cannot be used."""
     with _open_warehouses(config, spark, config.run.run_date) as warehouses:
-        yield Several(spark, open_output(output, spark), warehouses, audit)
+        directory = open_output(output, spark)
+        if not any(place.kind in _DECIDE for place in warehouses):
+            require_exclusive(directory.files, output, "output.path")
+        yield Several(spark, directory, warehouses, audit)
 
 
 def check_sinks(config: JobConfig, spark: SparkSession, output: str) -> BeforeEverywhere:

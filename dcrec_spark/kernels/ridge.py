@@ -271,10 +271,7 @@ def _with_confounder(
     base = np.zeros((size + 1, size + 1))
     base[:size, :size] = system.base
     return system._replace(
-        base=base,
-        ridge=np.column_stack([system.ridge, np.full(n, prior)]),
-        border=border,
-        right=right,
+        base=base, ridge=np.column_stack([system.ridge, np.full(n, prior)]), border=border, right=right
     )
 
 

@@ -103,11 +103,7 @@ def observed_sums(
     square, linear, linear_h, curve, curve_h, curve_hh = sums.sum(axis=0)
     terms = 1 + (block.has_confounder and design.shares_gamma)
     curvature = np.array([[curve, curve_h], [curve_h, curve_hh]])
-    return {
-        "square": square,
-        "linear": np.array([linear, linear_h])[:terms],
-        "curvature": curvature[:terms, :terms],
-    }
+    return {"square": square, "linear": np.array([linear, linear_h])[:terms], "curvature": curvature[:terms, :terms]}
 
 
 def held_out_sums(
@@ -169,12 +165,7 @@ class _OfShared(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        users: Mapping[str, Array],
-        items: Mapping[str, Array],
-        shared: Shared,
-        design: Design,
-        reg: Regulariser,
+        cls, users: Mapping[str, Array], items: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
     ) -> "_OfShared":
         w0, has_gamma = design.unobserved, len(items["linear"]) == 2
         product = _products(users, items, design)

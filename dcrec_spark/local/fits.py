@@ -149,7 +149,7 @@ def fit_outcome(
     standardize: bool = True,
     features: Features = NO_FEATURES,
 ) -> Outcome:
-    """Fit stage 2: classical, inverse-propensity or, with ``exposure``, deconfounded.
+    """Fit stage 2: without the confounder, by inverse propensities or, with ``exposure``, deconfounded.
 
     features : of all users, (U, numbers), and of all items, (I, numbers), NaN where one is missing.
 

@@ -83,7 +83,7 @@ def plot_confounding(model: DeconfoundedMFModel | BlendModel, ratings: DataFrame
         axes.errorbar(exposed, mean, _NORMAL * np.nan_to_num(error), color=FILL, marker="o", markersize=5, linewidth=2)
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.set(xlabel="exposure a_hat of the pair", ylabel="mean rating")
+        axes.set(xlabel="expected number of exposures of the pair (a_hat)", ylabel="mean rating of the pairs")
 
     return panel(draw)
 
@@ -93,19 +93,20 @@ def plot_gamma(model: DeconfoundedMFModel) -> Figure:
     return histogram(count_values(model.userFactors, "gamma"), "confounder weight gamma", "users")
 
 
-def plot_lists(lists: Mapping[str, Sequence[str]]) -> Figure:
+def plot_lists(lists: Mapping[str, Sequence[str] | Mapping[str, float]]) -> Figure:
     """Draw lists for one user side by side. A line connects an item that is in neighbouring lists.
 
-    lists : name of a model -> titles, best first.
+    lists : name of a model -> titles, best first, or title -> score.
     """
 
     def draw(axes: Axes) -> None:
         names = list(lists)
         for at, name in enumerate(names):
-            before = lists[names[at - 1]] if at else []
-            for rank, title in enumerate(lists[name]):
+            before, scores = list(lists[names[at - 1]]) if at else [], lists[name]
+            for rank, title in enumerate(scores):
                 is_shared = any(title in lists[other] for other in names if other != name)
-                text = f"{rank + 1}  {shorten(title, 30, placeholder='...')}"
+                score = f"{scores[title]:.1f}" if isinstance(scores, Mapping) else str(rank + 1)
+                text = f"{score}  {shorten(title, 30, placeholder='...')}"
                 axes.text(at, -rank, text, color=INK if is_shared else ACCENT, fontsize=9, va="center")
                 if title in before:
                     axes.plot([at - 0.3, at - 0.03], [-before.index(title), -rank], color=INK, alpha=0.5, linewidth=1)

@@ -2,7 +2,8 @@
 
 ::
 
-    <output>/CURRENT                              the run_id that readers read. Replaced in one step
+    <output>/CURRENT                              the run_id that readers read, replaced in one step. Not on S3:
+    <output>/CURRENT.0000000007                   the highest of its name is the one that readers read
     <output>/run_id=<run_id>/<table>/*.parquet    written there, where nobody looks before CURRENT names the run
                             /model/               what else the run leaves
                             /run.json             the run's record
@@ -223,6 +224,6 @@ Output: TypeAlias = ParquetSink | ObjectStoreSink
 
 
 def open_output(output: str, spark: SparkSession | None = None) -> Output:
-    """Open a directory on a file system, HDFS or S3, which need not exist. Raises ConfigError: names output.path."""
+    """Open a directory on any kind of store, which need not exist. Raises ConfigError: names output.path."""
     files, root = open_files(output, spark)
     return ObjectStoreSink(files, root, output) if isinstance(files, ObjectFiles) else ParquetSink(files, root, output)

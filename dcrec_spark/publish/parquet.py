@@ -112,8 +112,8 @@ class DirectorySink:
 
     def run_ids(self) -> list[str]:
         """Name the runs that have a directory, in the order of their names."""
-        names = [entry.name for entry in self.files.list(self.root) if entry.is_directory]
-        return [name.removeprefix(RUN_PREFIX) for name in names if name.startswith(RUN_PREFIX)]
+        names = {entry.name for entry in self.files.list(self.root) if entry.is_directory}
+        return sorted(name.removeprefix(RUN_PREFIX) for name in names if name.startswith(RUN_PREFIX))
 
     def require_newer(self, run_id: str, held: Iterable[str]) -> None:
         """Refuse a run that was named before one that is held. Raises ConflictError: names that one."""

@@ -107,7 +107,7 @@ def user_factors(id_type: DataType) -> StructType:
 
 
 def item_factors(id_type: DataType) -> StructType:
-    """Factors of items, one row each. Exposure columns are null for a classical fit, ``bias`` without biases.
+    """Factors of items, one row each. Exposure columns are null without the confounder, ``bias`` without biases.
 
     ``covariates`` and ``slopes`` are those of the item, as in ``user_factors``.
     """

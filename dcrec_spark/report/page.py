@@ -18,7 +18,7 @@ from dcrec_spark.report.facts import CertaintyFacts, ReportFacts, Stage
 
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 BETTER, WORSE, NONE, UNKNOWN = "better", "worse", "no difference shown", "no interval"
-_ADJUSTMENTS = {"deconfounded": "deconfounded {}", "none": "classical {}", "ipw": "{} by inverse propensities"}
+_ADJUSTMENTS = {"deconfounded": "deconfounded {}", "none": "{} without confounder", "ipw": "{} by inverse propensities"}
 _LABELS = {MeasureKind.NDCG: "NDCG", MeasureKind.MAP: "MAP", MeasureKind.MSE: "MSE", MeasureKind.MAE: "MAE"}
 _LABELS |= {MeasureKind.ITEM_MSE: "MSE per item", MeasureKind.ITEM_MAE: "MAE per item"}
 _LABELS |= {

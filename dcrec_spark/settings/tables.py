@@ -163,8 +163,8 @@ OUTCOME = (
             "nan", "prediction for unknown ids", of_model=True),
     _SEED,
     Setting("outcome", Choice(OUTCOMES), "probabilistic", "the rating model", "outcome"),
-    Setting("adjustment", Choice({"deconfounded": "with the term gamma_u * a_hat_ui", "none": "the classical model",
-            "ipw": "the classical model, ratings weighted by inverse propensities"}), "deconfounded",
+    Setting("adjustment", Choice({"deconfounded": "with the term gamma_u * a_hat_ui", "none": "without the confounder",
+            "ipw": "without it, ratings weighted by inverse propensities"}), "deconfounded",
             "how confounding is adjusted for", "outcome"),
     Setting("confounder", Choice({"reconstruction": "a_hat alone, as in the paper",
             "factors": "a_hat, and the composition of exposures as covariates: each item has slopes on the users', "

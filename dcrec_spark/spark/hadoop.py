@@ -83,14 +83,9 @@ class HadoopFileSystem:
             return str(self._jvm.org.apache.commons.codec.digest.DigestUtils.sha256Hex(stream))
 
     def create(self, path: str, content: bytes) -> None:
-        """Write a file that does not exist yet, and have it on the disks of its datanodes."""
+        """Write a file that does not exist yet. Of two who do so at once one fails, where the store sees to that."""
         with _as_os_error(path):
-            stream = self._files.create(self._path(path), False)  # do not overwrite
-            try:
-                stream.write(content)
-                stream.hsync()
-            finally:
-                stream.close()
+            _write(self._files.create(self._path(path), False), content)  # do not overwrite
 
     def create_empty(self, path: str) -> None:
         """Create an empty file unless there is one of this name."""
@@ -101,6 +96,10 @@ class HadoopFileSystem:
         """Write a file, or an object of an object store, whatever was there."""
         with _as_os_error(path):
             _write(self._files.create(self._path(path), True), content)  # overwrite
+
+    def replaces_if_unchanged(self) -> bool:
+        """Whether the store replaces an object under the condition that it is still the one of before."""
+        return bool(self._files.hasPathCapability(self._path("/"), f"{_CONDITION}.etag"))
 
     def version(self, path: str) -> str | None:
         """Return what an object store calls the version of an object. None where there is no object."""
@@ -176,11 +175,17 @@ class HadoopFileSystem:
 
 
 def _write(stream: Any, content: bytes) -> None:
-    """Write all, and close, which is when an object appears. What is not whole never does."""
+    """Write all, and close, which is when an object appears. What is not whole does not, where that can be had.
+
+    HDFS has it on the disks of its datanodes then.
+    """
     try:
         stream.write(content)
+        if stream.hasCapability("hsync"):
+            stream.hsync()
     except BaseException:
-        stream.abort()
+        if stream.hasCapability("fs.capability.outputstream.abortable"):
+            stream.abort()
         raise
     stream.close()
 

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.spark.compat import is_classic, require_classic, same_frame
+from dcrec_spark.spark.compat import is_classic, same_frame
 from dcrec_spark.spark.planning import borrow
 
 # A range of so many rows has a partition for each core.
@@ -188,7 +188,17 @@ def _delete_at_exit(spark: SparkSession, path: str) -> None:
         _delete(spark, path)
 
 
-Broadcasted: TypeAlias = Broadcast[Any]
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """What takes the place of a broadcast on Spark Connect: it travels with each function that reads it."""
+
+    value: Any
+
+    def destroy(self) -> None:
+        """Do nothing: it goes with the function."""
+
+
+Broadcasted: TypeAlias = Broadcast[Any] | Carried
 
 
 def broadcast(spark: SparkSession, value: Any) -> Broadcasted:
@@ -197,5 +207,6 @@ def broadcast(spark: SparkSession, value: Any) -> Broadcasted:
     Never unpersist it while something might: that deletes the file that Python workers read, and an executor which
     still remembers where that file was does not fetch it again.
     """
-    require_classic(spark, "a broadcast", "run this in a classic session, and load a saved model here")
+    if not is_classic(spark):
+        return Carried(value)
     return spark.sparkContext.broadcast(value)

@@ -1,4 +1,4 @@
-"""Store of a path: the local file system, HDFS or S3. Others are refused."""
+"""Store of a path: the local file system, HDFS, or an object store of a cloud."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.storage.hadoop import HadoopFiles, ObjectFiles
+from dcrec_spark.storage.hadoop import HadoopFiles, ObjectFiles, open_objects
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.protocol import Directories
 
@@ -14,7 +14,6 @@ LOCATION = re.compile(r"(?:(?P<scheme>[A-Za-z][\w+.-]*):(?://(?P<host>[^/]*))?)?
 # Spark reads these in a path as a pattern, or fails on them.
 PATTERN_CHARACTERS = frozenset("*?[]{}\\:")
 CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
-OBJECT_STORES = frozenset({"s3", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "adl", "oss", "cosn", "obs"})
 
 
 def open_files(
@@ -22,31 +21,26 @@ def open_files(
 ) -> tuple[Directories | ObjectFiles, str]:
     """Open the store that a path names.
 
-    Without a scheme, and with ``file:``, that is the local file system, on a cluster too. ``hdfs:`` is HDFS, and
-    ``s3a:`` S3 or what speaks its language, both reached through the driver's JVM.
+    Without a scheme, and with ``file:``, that is the local file system, on a cluster too. ``hdfs:`` is HDFS. All else
+    is an object store, or a file system of which no renames are asked. They are reached through the driver's JVM.
 
     path : what a user has set.
-    spark : the session whose JVM reaches HDFS and S3. None is enough for other paths.
+    spark : the session whose JVM reaches other stores than the local one. None is enough for that.
     setting : what the user calls the path, for the error.
     Returns the store, and the absolute path inside it.
-    Raises ConfigError: any other kind of path, other object stores first of all. Names the setting.
+    Raises ConfigError: Hadoop has no client for it here. Names the setting, and the cure.
     """
     parts = LOCATION.fullmatch(path)
     scheme, host, inside = (parts[name] or "" for name in ("scheme", "host", "path")) if parts else ("", "", "")
-    if scheme == "hdfs":
-        _require_plain(path, inside, setting)
-        return HadoopFiles(spark, path, setting), inside.rstrip("/") or "/"
-    if scheme == "s3a" and host:
-        _require_plain(path, inside or "/", setting)
-        return ObjectFiles(spark, path, setting), inside.rstrip("/")
-    if scheme == "" or (scheme == "file" and not host and inside.startswith("/")):
+    if scheme == "file" and (host or not inside.startswith("/")):
+        raise ConfigError(f"{setting} is {path!r}; expected an absolute path after file:, such as file:/data")
+    if scheme in ("", "file"):
         _require_plain(path, inside, setting)
         return LocalFiles(), str(Path(inside).absolute())
-    why = "is an object store, and only s3a: is known to replace a pointer under a condition, as publishing needs it"
-    raise ConfigError(
-        f"{setting} is {path!r}: {scheme}: {why if scheme in OBJECT_STORES else 'is not supported'}; "
-        "use a path on S3 (s3a://bucket/...), on HDFS (hdfs://), or on a local or shared file system"
-    )
+    _require_plain(path, inside or "/", setting)
+    if scheme == "hdfs":
+        return HadoopFiles(spark, path, setting), inside.rstrip("/") or "/"
+    return open_objects(spark, path, setting), inside.rstrip("/")
 
 
 def is_local(path: str) -> bool:

@@ -1,9 +1,14 @@
-"""Files on HDFS, and objects on S3 or a store that speaks its language, by :mod:`dcrec_spark.spark.hadoop`."""
+"""Files on HDFS, and objects on the stores of clouds, by :mod:`dcrec_spark.spark.hadoop`.
 
+S3's client replaces an object under a condition. Others do not, so what is replaced is a row of files there, each of
+which is created once: see :class:`Numbered`.
+"""
+
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -11,22 +16,33 @@ from pyspark.sql import SparkSession
 from dcrec_spark.errors import ConfigError, ConflictError
 from dcrec_spark.spark.compat import is_classic
 from dcrec_spark.spark.hadoop import HadoopFileSystem
-from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, temporary_name
+from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, ChangedError, Entry, temporary_name
 
 # HDFS gives a dead writer's lease to the next one after its soft limit of 60 s.
 LOCK_SECONDS = 120.0
 POLL_SECONDS = 0.5
+# Of two who create a file at once, these stores refuse one.
+CREATES_ONCE = frozenset({"gs", "abfs", "abfss"})
+# Scheme: the archives in spark.jars, and the class where Hadoop does not know it.
+_S3, _AZURE = "those of 'dcrec jars s3'", "hadoop-azure of Spark's Hadoop"
+_CLIENTS = {
+    "s3a": _S3,
+    "s3": f"{_S3}; spark.hadoop.fs.s3.impl: org.apache.hadoop.fs.s3a.S3AFileSystem",
+    "gs": "that of 'dcrec jars gcs'; spark.hadoop.fs.gs.impl: com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+    "abfs": _AZURE,
+    "abfss": _AZURE,
+}
+_PLACES = "s3a://bucket/..., gs://bucket/..., abfss://container@account/..., hdfs://, or a local or shared directory"
 
 
 class HadoopStore(HadoopFileSystem):
     """A store behind the driver's JVM."""
 
-    store: ClassVar[str]
-
     def __init__(self, spark: SparkSession | None, uri: str, setting: str) -> None:
+        self.scheme = uri.partition(":")[0]
         if spark is None or not is_classic(spark):
             raise ConfigError(
-                f"{setting} is {uri!r}: {self.store} needs a driver with a JVM, not Spark Connect; "
+                f"{setting} is {uri!r}: {self.scheme}: needs a driver with a JVM, not Spark Connect; "
                 "run the job with spark-submit, or choose a path on a shared file system"
             )
         super().__init__(spark, uri)
@@ -37,8 +53,6 @@ class HadoopStore(HadoopFileSystem):
 
 class HadoopFiles(HadoopStore):
     """:class:`dcrec_spark.storage.protocol.Files` on the file system that ``uri`` names."""
-
-    store = "HDFS"
 
     def write(self, path: str, content: bytes) -> None:
         """Write a temporary file that takes the old one's place."""
@@ -82,16 +96,13 @@ class HadoopFiles(HadoopStore):
 class ObjectFiles(HadoopStore):
     """:class:`dcrec_spark.storage.protocol.Objects` in the bucket that ``uri`` names."""
 
-    store = "S3"
-
     def __init__(self, spark: SparkSession | None, uri: str, setting: str) -> None:
         try:
             super().__init__(spark, uri, setting)
         except OSError as error:
-            raise ConfigError(
-                f"{setting} is {uri!r}, which can not be opened ({error}); S3 needs in spark.jars the archives that "
-                "'dcrec jars s3' fetches, and credentials in the environment"
-            ) from error
+            client = _CLIENTS.get(self.scheme)
+            cure = f"credentials, and archives in spark.jars: {client}" if client else f"another place: {_PLACES}"
+            raise ConfigError(f"{setting} is {uri!r}, which cannot be opened ({error}); it needs {cure}") from error
 
     def write(self, path: str, content: bytes) -> None:
         """Put the object."""
@@ -105,3 +116,94 @@ class ObjectFiles(HadoopStore):
         probe = f"{path}/{TEMPORARY_PREFIX}{uuid4().hex}"
         self.write(probe, b"")
         self.delete(probe)
+
+
+class Numbered:
+    """What lets a store without conditions replace a file if nobody else has: it creates the next of a row.
+
+    ::
+
+        CURRENT.0000000007      what CURRENT holds: the highest that is not empty
+        CURRENT.0000000008      empty: of a writer that is about to write it, or died
+
+    Of two who create the same number, the store refuses one. Then the lower ones go. Who finds a higher one than his
+    own was too late, and takes his back.
+    """
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file, a directory, or a row of this name."""
+        store: Any = super()
+        return bool(store.exists(path)) or self._held(path) is not None
+
+    def read(self, path: str) -> bytes:
+        """Read a file, or what its row holds now."""
+        store: Any = super()
+        held: str | None = path
+        while held is not None:
+            try:
+                return bytes(store.read(held))
+            except FileNotFoundError:  # there is a row, or the row has moved on
+                held = self._held(path)
+        raise FileNotFoundError(path)
+
+    def delete(self, path: str) -> None:
+        """Delete with all that is inside, and with the row."""
+        store: Any = super()
+        for name in [path, *(f"{_parent(path)}/{entry.name}" for entry in self._row(path))]:
+            store.delete(name)
+
+    def version(self, path: str) -> str | None:
+        """Return the highest number, that of an empty file too."""
+        row = self._row(path)
+        return row[-1].name.rpartition(".")[2] if row else None
+
+    def write_over(self, path: str, content: bytes, version: str | None) -> None:
+        """Create the next number if the highest is still this one. Raises ChangedError: it isn't."""
+        store: Any = super()
+        mine = f"{path}.{int(version or 0) + 1:010d}"
+        if self.version(path) != version:
+            raise ChangedError(f"{path}: its number is not {version} any more")
+        try:
+            store.create(mine, content)
+        except OSError as error:
+            if store.exists(mine):
+                raise ChangedError(f"{mine} is there already") from error
+            raise
+        names = [f"{_parent(path)}/{entry.name}" for entry in self._row(path)]
+        if names[-1:] != [mine]:
+            store.delete(mine)
+            raise ChangedError(f"{mine} was created too late")
+        for name in names[:-1]:
+            store.delete(name)
+
+    def _row(self, path: str) -> list[Entry]:
+        store: Any = super()
+        numbered = re.compile(rf"{re.escape(path.rpartition('/')[2])}\.\d{{10}}")
+        return [entry for entry in store.list(_parent(path)) if numbered.fullmatch(entry.name)]
+
+    def _held(self, path: str) -> str | None:
+        written = [entry.name for entry in self._row(path) if entry.bytes]
+        return f"{_parent(path)}/{written[-1]}" if written else None
+
+
+class NumberedFiles(Numbered, ObjectFiles):
+    """Objects of a store that replaces none under a condition."""
+
+
+def open_objects(spark: SparkSession | None, uri: str, setting: str) -> ObjectFiles:
+    """Open the object store that ``uri`` names, by what it can do. Raises ConfigError: there is no client for it."""
+    files = ObjectFiles(spark, uri, setting)
+    return files if files.replaces_if_unchanged() else NumberedFiles(spark, uri, setting)
+
+
+def require_exclusive(files: object, path: str, setting: str) -> None:
+    """Refuse a store where two publishers could both believe to be first. Raises ConfigError: says where not."""
+    if isinstance(files, NumberedFiles) and files.scheme not in CREATES_ONCE:
+        raise ConfigError(
+            f"{setting} is {path!r}, and this client of {files.scheme}: cannot tell which of two publishers was first: "
+            f"publish to Iceberg, Delta or PostgreSQL too, or take another place: {_PLACES} (S3 from Hadoop 3.4.2 on)"
+        )
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]

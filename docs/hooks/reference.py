@@ -12,7 +12,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 from pyspark.sql.types import DataType, StringType, StructType
-from settings_reference import markdown
+from settings_page import markdown  # mkdocs finds a hook by its folder
 
 from dcrec_spark import errors
 from dcrec_spark.jobs.cli import dcrec

@@ -4,7 +4,7 @@ docs/img/demo.svg was made so, in a terminal of 100 columns:
 
     script -qec 'make demo' shown.txt
     python docs/hooks/terminal.py shown.txt docs/img/demo.svg \\
-        'What would users rate' '╰───' 'Against the truth' 'model.' 'Recommended by' 'score ='
+        'Who predicts' '╰───' 'Against the truth' ').'
 """
 
 import io

@@ -5,7 +5,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.spark.standalone import ROOT, environment
+from tests.spark.standalone import ROOT, environment, finished
 
 HOW_TO = ROOT / "docs" / "how-to"
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
@@ -29,12 +29,5 @@ def with_values(command: str, values: dict[str, str]) -> str:
 def run(command: str, place: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """A command in a folder that looks like a copy of the repository, with spark-submit on the PATH."""
     known = {name: value for name, value in environment(place / "spark").items() if name != "PYSPARK_PYTHON"}
-    return subprocess.run(
-        ["bash", "-euc", command],
-        cwd=place,
-        env={**known, "PATH": f"{place}/spark/bin:{os.environ['PATH']}", **variables},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    known["PATH"] = f"{place}/spark/bin:{os.environ['PATH']}"
+    return finished("bash", "-euc", command, cwd=place, env={**known, **variables})

@@ -4,7 +4,6 @@ Driver and nodes share nothing but Spark, so whatever the executors import came 
 """
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +14,7 @@ from dcrec_spark.publish.parquet import verify
 from tests.clusters.commands import HOW_TO, blocks_of, run, with_values
 from tests.clusters.conftest import USERS
 from tests.jobs.job import read_table, record_of, run_directory
-from tests.spark.standalone import daemon, free_port, wait_for_worker
+from tests.spark.standalone import daemon, finished, free_port, wait_for_worker
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
@@ -83,7 +82,7 @@ def test_the_packed_environment_holds_what_a_driver_needs(packed: Path) -> None:
     """A driver on the cluster runs the jobs' command with it; the machine's own Spark comes by PYTHONPATH."""
     python = packed / "environment" / "bin" / "python"
     program = "import json, dcrec_spark.jobs.command, psycopg, sys; print(json.dumps(sys.prefix))"
-    told = subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=300, check=False)
+    told = finished(python, "-c", program)
 
     assert told.returncode == 0, told.stderr
     assert json.loads(told.stdout) == str(packed / "environment")

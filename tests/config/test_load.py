@@ -1,7 +1,6 @@
 """Reading a configuration: YAML 1.2, layers, values of the environment, spaces; errors that name the setting."""
 
 import re
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +67,6 @@ def test_a_preset_is_above_the_defaults_and_below_all_else(tmp_path: Path) -> No
         load_config(AllSettings, None, ["run.preset=stars"])
 
 
-def test_run_date_is_today_or_as_given() -> None:
-    assert load_config(AllSettings, None, ["run.run_date=2026-01-31"]).run.run_date == date(2026, 1, 31)
-    assert load_config(AllSettings, None, ["run.run_date=null"]).run.run_date == datetime.now(UTC).date()
-
-
 def test_dotted_names_of_spark_properties_from_file_and_command_line(tmp_path: Path) -> None:
     file = write(tmp_path, "spark: {conf: {spark.ui.enabled: true, spark.executor.cores: 4}}\n")
     overrides = ["spark.conf.spark.ui.enabled=false", "spark.conf.spark.executor.memory=8g"]
@@ -81,13 +75,6 @@ def test_dotted_names_of_spark_properties_from_file_and_command_line(tmp_path: P
         "spark.executor.cores": "4",
         "spark.executor.memory": "8g",
     }
-
-
-def test_values_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WHERE", "/data")
-    monkeypatch.setenv("RANK", "7")
-    config = load_config(AllSettings, None, ["output.path=${env:WHERE}/${env:RANK}", "outcome.rank=${env:RANK}"])
-    assert (config.output.path, config.outcome.rank) == ("/data/7", 7)
 
 
 @pytest.mark.parametrize(
@@ -256,11 +243,6 @@ def test_jobs_share_a_file_and_each_takes_its_own_settings(tmp_path: Path) -> No
     assert config_hash(config) == config_hash(load_config(RetrainConfig, None, ["outcome.rank=7"]))
 
 
-def test_lists_that_depend_on_more_than_the_ratings_are_never_skipped() -> None:
-    with pytest.raises(ConfigError, match=r"input\.unchanged run where recommend\.exclude is set"):
-        load_config(RetrainConfig, None, ["input.unchanged=skip", "recommend.exclude=blocked.csv"])
-
-
 @pytest.mark.parametrize(
     ("kind", "override", "jobs"),
     [
@@ -275,3 +257,8 @@ def test_the_command_line_names_settings_of_its_own_job_only(kind: type[JobConfi
     name = override.split("=")[0]
     with pytest.raises(ConfigError, match=rf"^unknown setting for the job {kind.job}: {name}.* is a setting of {jobs}"):
         load_config(kind, None, [override])
+
+
+def test_lists_that_depend_on_more_than_the_ratings_are_never_skipped() -> None:
+    with pytest.raises(ConfigError, match=r"input\.unchanged run where recommend\.exclude is set"):
+        load_config(RetrainConfig, None, ["input.unchanged=skip", "recommend.exclude=blocked.csv"])

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from dcrec_spark.config.jobs import AllSettings, section_type
 from dcrec_spark.config.load import load_config
 from dcrec_spark.errors import ConfigError
-from docs.hooks.settings_reference import values_of
+from docs.hooks.settings_page import values_of
 
 WRONG = {  # how a value is wrong, and what to write for it
     "far too large": 10**30,

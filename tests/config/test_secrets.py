@@ -15,7 +15,6 @@ from dcrec_spark.config.jobs import AllSettings, RetrainConfig
 from dcrec_spark.config.load import config_hash, load_config, resolved
 from dcrec_spark.config.secrets import (
     forget_secrets,
-    is_secret_name,
     mask_secrets,
     mask_values,
     masked_all,
@@ -23,11 +22,6 @@ from dcrec_spark.config.secrets import (
     secrets_in,
 )
 from dcrec_spark.errors import ConfigError
-
-
-def test_names_that_speak_of_secrets() -> None:
-    secret = ["input.options.password", "fs.s3a.secret.key", "apiKey", "sas", "db_token", "REDISCLI_AUTH"]
-    assert list(filter(is_secret_name, [*secret, "input.path", "exposure.rank", "sasquatch", "key.prefix"])) == secret
 
 
 @pytest.mark.parametrize("part", ["password", "pwd={ ", "://a:1/", ":thin:", "api-key", "token.", "&", 'pwd="a', "://"])
@@ -78,16 +72,6 @@ def test_a_password_in_an_address_or_option_of_a_setting_is_known(signs: str, wh
     assert halves_left(mask_secrets(setting % password)) == []
     for spelled in (password, quote(password), json.dumps(password)):
         assert halves_left(mask_values(f"the server said {spelled} is wrong")) == []
-
-
-def test_a_configuration_that_ends_up_in_a_log_shows_no_secret() -> None:
-    """Neither printed nor in a traceback; what it was read for has it."""
-    url = "input.options.url=jdbc:postgresql://me:hunter2@host/db"
-    config = load_config(RetrainConfig, None, ["input.options.password=hunter1", url])
-    assert config.input.options["password"] == "hunter1"
-    for shown in (repr(config), str(config), f"{config.input}"):
-        assert "hunter" not in shown
-        assert "me:***@host/db" in shown
 
 
 @pytest.mark.parametrize(
@@ -231,11 +215,11 @@ def test_the_hash_is_of_the_settings_that_can_change_the_result() -> None:
     assert [override for override, found in same.items() if found == default] == list(BLIND)
 
 
-def test_hash_ignores_how_a_value_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "20")
-    written = ["20", "'20'", "20.0", "${env:RANK}"]
-    hashes = {config_hash(load_config(AllSettings, None, [f"exposure.rank={text}"])) for text in written}
-    file = tmp_path / "mine.yaml"
-    file.write_text("exposure: {rank: 20}\n", encoding="utf-8")
-    assert hashes == {config_hash(load_config(AllSettings, file))}
-    assert len(hashes.pop()) == 64
+def test_a_configuration_that_ends_up_in_a_log_shows_no_secret() -> None:
+    """Neither printed nor in a traceback; what it was read for has it."""
+    url = "input.options.url=jdbc:postgresql://me:hunter2@host/db"
+    config = load_config(RetrainConfig, None, ["input.options.password=hunter1", url])
+    assert config.input.options["password"] == "hunter1"
+    for shown in (repr(config), str(config), f"{config.input}"):
+        assert "hunter" not in shown
+        assert "me:***@host/db" in shown

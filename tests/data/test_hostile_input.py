@@ -14,12 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dcrec_spark.config.sections import InputConfig, ValidationConfig
 from dcrec_spark.data.read import read_ratings
-from dcrec_spark.data.spark_errors import reading_rows
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import DataError
 
@@ -182,9 +180,7 @@ def test_bytes_that_are_no_text_are_rejected_and_do_not_become_one_user(spark: S
     ],
     ids=["another encoding", "too many columns", "columns without names"],
 )
-def test_a_file_that_is_no_table_of_ratings_is_refused(
-    content: bytes, words: str, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_file_without_ratings_is_refused(content: bytes, words: str, spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=words):
         read(spark, tmp_path / "ratings.csv", content)
 
@@ -216,8 +212,3 @@ def test_a_broken_file_among_good_ones_is_named(spark: SparkSession, tmp_path: P
     with pytest.raises(DataError, match=rf"take it out of input\.path; .*/{name.replace(' ', '(%20| )')}") as caught:
         validate(read_ratings(spark, InputConfig(format=kind, path=str(tmp_path))), LENIENT)
     assert "\n" not in str(caught.value)
-
-
-def test_no_other_failure_is_taken_for_a_broken_file() -> None:
-    with pytest.raises(PySparkException, match="no such function"), reading_rows():
-        raise PySparkException("[UNRESOLVED_ROUTINE] no such function")

@@ -32,11 +32,6 @@ def by_bytes(ids: Iterable[str]) -> list[str]:
     return sorted(set(ids), key=lambda text: text.encode())
 
 
-@pytest.mark.parametrize("kind", ["long", "short"])
-def test_whole_numbers_are_sorted_as_numbers_and_keep_their_type(spark: SparkSession, kind: str) -> None:
-    assert_indexed(frame(spark, [10, 9, -1, 100, 9], kind), [-1, 9, 10, 100])
-
-
 @settings(max_examples=3)
 @example(["", " ", "A", "e\u0301", "\U0001d518", "\uffff", 'say "x"', "two\nlines", "10", "9", "\\", "`"])
 @example([])
@@ -57,17 +52,6 @@ def test_partitions_and_order_of_rows_do_not_matter(spark: SparkSession, adaptiv
             assert_indexed(frame(spark, ids, "string", partitions), expected)
     finally:
         spark.conf.set("spark.sql.adaptive.enabled", str(before))
-
-
-def test_the_result_outlives_what_it_was_made_from(spark: SparkSession) -> None:
-    held = len(spark.sparkContext._jsc.getPersistentRDDs())
-    source = frame(spark, list(range(1000)), "long").persist()
-    result = index_ids(source, "id")
-    source.unpersist(blocking=True)
-    assert result.filter("id != idx").count() == 0
-    assert len(spark.sparkContext._jsc.getPersistentRDDs()) == held + 1
-    result.unpersist(blocking=True)
-    assert len(spark.sparkContext._jsc.getPersistentRDDs()) == held
 
 
 def test_indices_stay_when_they_are_computed_once_more(spark: SparkSession) -> None:

@@ -27,30 +27,6 @@ def rows(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(map(tuple, frame.select(*columns).collect()), key=repr)
 
 
-def test_coat_pairs_match_the_matrix(spark: SparkSession, data_folder: Path) -> None:
-    folder = data_folder / "coat"
-    lines = (folder / "train.ascii").read_text(encoding="ascii").split("\n")
-    expected = {
-        (user, item, cell)
-        for user, line in enumerate(lines, 1)
-        for item, cell in enumerate(line.split(), 1)
-        if cell != "0"
-    }
-    found = read(spark, format="coat", path=str(folder)).select("user_id", "item_id", "rating").collect()
-    assert {tuple(row) for row in found} == expected
-
-
-def test_movielens_100k(spark: SparkSession, data_folder: Path, tmp_path: Path) -> None:
-    lines = (data_folder / "ml-100k" / "u.data").read_text(encoding="ascii").splitlines()[:3000]
-    (tmp_path / "u.data").write_text("\n".join(lines), encoding="ascii")
-    expected = sorted(tuple(map(int, line.split())) for line in lines)
-    validated = validate(read(spark, format="movielens", path=str(tmp_path)), ValidationConfig(scale_min=1))
-    schema = "struct<user_id:bigint,item_id:bigint,rating:double,timestamp:bigint>"
-    assert validated.ratings.schema.simpleString() == schema
-    assert sorted(map(tuple, validated.ratings.collect())) == expected
-    validated.unpersist()
-
-
 def test_movielens_dat_and_csv(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "ratings.dat").write_text("1::1193::5::978300760\n2::661::3::978302109\n")
     with gzip.open(tmp_path / "small.csv.gz", "wt") as file:
@@ -256,9 +232,3 @@ def test_tables(spark: SparkSession, tmp_path: Path) -> None:
         assert_titles(read_titles_file(spark, str(tmp_path / name), LongType()), {7: CAFE})
     by_text = read_titles_file(spark, str(tmp_path / "movies.csv"), StringType())
     assert_titles(by_text, {"7": CAFE, "x": "of no number"})
-
-
-def test_a_table_without_titles_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "movies.csv").write_text("item,name\n1,x\n")
-    with pytest.raises(DataError, match="found columns 'item', 'name'; expected 'title' and one of 'item', 'item_id'"):
-        read_titles_file(spark, str(tmp_path / "movies.csv"), LongType())

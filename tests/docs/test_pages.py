@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -18,16 +17,15 @@ from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 
 from dcrec_spark.spark.java import ensure_java
 from tests.docs import blocks
-from tests.spark.standalone import plain_environment
+from tests.spark.standalone import ROOT, finished, plain_environment
 
-ROOT = Path(__file__).resolve().parents[2]
 SITE = sorted(path for path in (ROOT / "docs").rglob("*.md") if "studies" not in path.parts)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *SITE]
 RUN, SHOWN = {"python", "bash", "yaml"}, {"text", "sql"}
 # Why a block is not run, and how many there are: a new one has to be weighed here.
 SKIPPED = {
     "installs packages": 3,
-    "needs a cluster": 5,
+    "needs a cluster": 11,
     "a line of a crontab": 1,
     "a setting of Airflow's workers": 1,
     "commands of Airflow, which tests/schedulers/test_airflow.py runs": 1,
@@ -77,8 +75,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> dict[str, dict[str, Any]]:
     report = tmp_path_factory.mktemp("pages") / "report.json"
-    command = [sys.executable, "-m", "tests.docs.blocks", str(report), *map(str, WITH_BLOCKS)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=3000)
+    done = finished(
+        sys.executable, "-m", "tests.docs.blocks", report, *WITH_BLOCKS, cwd=ROOT, env=environment, seconds=3000
+    )
     assert report.is_file(), done.stderr[-4000:]
     return {str(Path(page).relative_to(ROOT)): result for page, result in json.loads(report.read_text()).items()}
 

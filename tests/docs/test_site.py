@@ -4,7 +4,6 @@ import ast
 import json
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -17,8 +16,8 @@ import dcrec_spark
 from dcrec_spark import errors
 from dcrec_spark.config.jobs import AllSettings, known_settings
 from dcrec_spark.jobs.cli import JOBS, dcrec
+from tests.spark.standalone import ROOT, finished
 
-ROOT = Path(__file__).resolve().parents[2]
 # What a browser fetches by itself; a link that a reader may follow is another thing.
 FETCHED = re.compile(
     r"""<(?:script|img|iframe|source|link(?![^>]*rel="canonical"))[^>]*(?:src|href)=["']?(https?:)?//"""
@@ -31,14 +30,8 @@ DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", folder]
+    done = finished(*command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 

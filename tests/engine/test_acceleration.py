@@ -134,13 +134,6 @@ def test_momentum_that_leads_uphill_is_undone_and_begins_anew() -> None:
     assert len(result.objective) == LEAD + 5
 
 
-def test_a_fit_goes_on_with_the_stride_that_it_was_interrupted_at() -> None:
-    steps = Valley(longest=Stride(LONGEST, 0.9))
-    assert Acceleration.of(steps, LEAD + 4, 3).stride == Stride(1.0, 3 / (3 + DELAY))
-    assert Acceleration.of(steps, 2, 2).stride == Stride(GROWTH**2)
-    assert Acceleration.of(Valley(accelerates=False), LEAD + 4, 3).stride == PLAIN_STEP
-
-
 def test_a_sweep_that_makes_it_worse_is_undone_and_taken_at_length_1() -> None:
     """The next moment is that of a plain sweep from the moment before, and the lengths grow anew."""
     steps = Valley(too_long=1.25)
@@ -170,3 +163,10 @@ def test_short_steps_with_small_gains_do_not_end_a_fit() -> None:
     tol = 1.01 * (before - after) / before
     assert len(fit(Valley(accelerates=False), tol=tol).objective) < SWEEPS_TO_LONGEST
     assert len(fit(Valley(), tol=tol).objective) >= SWEEPS_TO_LONGEST
+
+
+def test_a_fit_goes_on_with_the_stride_that_it_was_interrupted_at() -> None:
+    steps = Valley(longest=Stride(LONGEST, 0.9))
+    assert Acceleration.of(steps, LEAD + 4, 3).stride == Stride(1.0, 3 / (3 + DELAY))
+    assert Acceleration.of(steps, 2, 2).stride == Stride(GROWTH**2)
+    assert Acceleration.of(Valley(accelerates=False), LEAD + 4, 3).stride == PLAIN_STEP

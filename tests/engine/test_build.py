@@ -112,20 +112,6 @@ def test_the_order_in_which_nonzeros_arrive_does_not_matter(ratings: Ratings, se
         assert build(ratings, block, seed=seed).equals(build(ratings, block))
 
 
-@few
-@given(random_ratings())
-def test_a_blocks_arrays_are_sorted_and_small(ratings: Ratings) -> None:
-    for block in range(ratings.row_blocks):
-        arrays = contents(ratings, block)
-        assert arrays["row_ptr"][0] == 0
-        assert arrays["row_ptr"][-1] == len(arrays["col"]) == len(arrays["rating"])
-        assert (np.diff(arrays["need_at"]) > 0).all()
-        assert arrays["col"].dtype == np.int32
-        assert set(arrays["col"].tolist()) == set(range(len(arrays["need_at"])))
-        for start, end in zip(arrays["row_ptr"][:-1], arrays["row_ptr"][1:], strict=True):
-            assert (np.diff(arrays["col"][start:end]) > 0).all()
-
-
 @pytest.mark.parametrize("block_of_pair", [0, 1])
 def test_a_pair_that_comes_twice_is_reported_by_its_own_indices(block_of_pair: int) -> None:
     twice = 4 + block_of_pair

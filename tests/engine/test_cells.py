@@ -29,12 +29,6 @@ def test_what_is_packed_is_unpacked(contents: dict[str, cells.Array]) -> None:
     assert_identical(unpack(pack(contents)), contents)
 
 
-def test_columns_transposes_and_slices_are_written_in_row_order() -> None:
-    table = np.arange(12.0).reshape(3, 4)
-    contents = {"transpose": table.T, "fortran": np.asfortranarray(table), "slice": table[::2, 1::2]}
-    assert_identical(unpack(pack(contents)), contents)
-
-
 def test_unpacked_arrays_are_aligned_read_only_views_of_the_cell() -> None:
     cell = pack({"odd": np.ones(3, np.int8), "floats": np.arange(5.0), "single": np.ones(3, np.float32)})
     address = np.frombuffer(cell, np.uint8).ctypes.data

@@ -13,15 +13,16 @@ from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.engine.ascent import LiveStates
-from dcrec_spark.engine.cells import unpack
 from dcrec_spark.engine.cluster import ClusterSide
 from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.errors import FitError
-from tests.engine.toy_kernels import key_rows, remember, spoil_one, sum_neighbours
+from tests.engine.toy_kernels import key_rows, remember, spoil_one
 from tests.engine.toy_sides import (
     N_ITEMS,
     N_USERS,
     PLACES,
+    Layout,
+    Sides,
     dense_start,
     dense_sums,
     neighbours,
@@ -29,9 +30,9 @@ from tests.engine.toy_sides import (
     table,
     toy_sides,
 )
-from tests.sides import Layout, Sides
 
-LAYOUTS = [Layout(2, 3, *held) for held in PLACES] + [Layout(N_USERS + 2, N_ITEMS + 1, False, False)]
+# The exchange is tested without Spark, in test_exchange.py; here one layout of each kind, and more blocks than rows.
+LAYOUTS = [Layout(2, 3, True, False), Layout(N_USERS + 2, N_ITEMS + 1, False, False)]
 by_place = pytest.mark.parametrize("held", [True, False], ids=["broadcast", "blocks"])
 
 ToySides = Callable[[Layout], Sides]
@@ -64,18 +65,6 @@ def test_half_steps_equal_a_dense_loop(toy: ToySides, layout: Layout) -> None:
     ):
         np.testing.assert_array_equal(rows_of(side, state), rows)
         np.testing.assert_array_equal(state.sums["total"], rows.sum(axis=0))
-
-
-@by_place
-def test_memory_returns_to_its_block(toy: ToySides, held: bool) -> None:
-    """With a source and without."""
-    sides = toy(Layout(2, 3, held, held))
-    items, users = sides.items.half_step(key_rows), None
-    for source in (None, None, items):
-        users = sides.users.half_step(remember, source, users)
-        assert users.sums["strangers"] == 0
-    left = {row.block: unpack(row.data) for row in sides.users.memories(users).collect()}
-    assert {block: int(memory["step"]) for block, memory in left.items()} == {0: 3, 1: 3}
 
 
 def files_of(session: SparkSession) -> tuple[int, int]:
@@ -114,9 +103,7 @@ def test_released_state_takes_its_own_data_along(spark: SparkSession, toy: ToySi
 
 
 @pytest.mark.parametrize(("held", "entry"), [(True, np.nan), (False, np.inf)], ids=["broadcast-nan", "blocks-infinity"])
-def test_row_that_is_not_finite_ends_the_fit_and_leaves_nothing(
-    spark: SparkSession, toy: ToySides, held: bool, entry: float
-) -> None:
+def test_row_that_is_not_finite_leaves_nothing(spark: SparkSession, toy: ToySides, held: bool, entry: float) -> None:
     sides = toy(Layout(2, 3, held, held))
     sides.users.frame.count()  # which caches it
     before, cached = files_of(spark), len(spark.sparkContext._jsc.getPersistentRDDs())
@@ -124,13 +111,6 @@ def test_row_that_is_not_finite_ends_the_fit_and_leaves_nothing(
         sides.users.half_step(partial(spoil_one, key=int(sides.user_keys[4]), entry=entry))
     assert files_of(spark) == before
     assert len(spark.sparkContext._jsc.getPersistentRDDs()) == cached
-
-
-def test_error_in_a_kernel_reaches_the_driver(toy: ToySides) -> None:
-    sides = toy(Layout(2, 3, False, False))
-    items = sides.items.half_step(key_rows)
-    with pytest.raises(Exception, match="shift"):  # Spark wraps it; the missing name is what helps
-        sides.users.half_step(sum_neighbours, items)
 
 
 class PlannedSide(ClusterSide):
@@ -181,9 +161,7 @@ def exchanges(node: Any, is_root: bool = True) -> int:
 
 
 @pytest.mark.parametrize("held", PLACES)
-def test_half_step_is_one_job_and_moves_only_messages(
-    spark: SparkSession, toy: ToySides, held: tuple[bool, bool]
-) -> None:
+def test_half_step_is_one_job_of_messages(spark: SparkSession, toy: ToySides, held: tuple[bool, bool]) -> None:
     """One exchange if a result that stays on the cluster is read, none if all is broadcast; the blocks do not move."""
     users_held, items_held = held
     sides = planned(toy(Layout(2, 3, *held)))
@@ -199,9 +177,7 @@ def test_half_step_is_one_job_and_moves_only_messages(
 
 
 @by_place
-def test_rebuilt_blocks_are_the_memories_of_the_kernel_and_do_not_move(
-    spark: SparkSession, toy: ToySides, held: bool
-) -> None:
+def test_rebuilt_blocks_are_the_kernels_memories_in_place(spark: SparkSession, toy: ToySides, held: bool) -> None:
     """In place of its old blocks, one block in each partition as before."""
     sides = planned(toy(Layout(2, 3, held, held)))
     items, users = sides.items.half_step(key_rows), sides.users.half_step(remember)

@@ -13,13 +13,6 @@ def history(rises: bool, tol: float = 0.0, slack: float = 1e-9) -> tuple[History
     return History("stage", rises, tol, slack, lambda *heard: told.append(heard)), told
 
 
-def test_it_keeps_and_tells_what_it_is_given() -> None:
-    kept, told = history(rises=False)
-    assert [kept.record(value) for value in (9.0, 4.0, 1.0)] == [False, False, False]
-    assert kept.values == [9.0, 4.0, 1.0]
-    assert told == [("stage", 1, 9.0), ("stage", 2, 4.0), ("stage", 3, 1.0)]
-
-
 @pytest.mark.parametrize(
     ("rises", "sign", "moved"), [(False, 1, "rose from 4 to 4.01"), (True, -1, "fell from -4 to -4.01")]
 )

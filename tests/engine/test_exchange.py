@@ -48,9 +48,7 @@ def test_half_steps_equal_a_dense_loop(
 
 
 @layouts
-def test_user_blocks_score_their_pairs_with_heavy_items(
-    n_blocks: tuple[int, int], broadcasts: tuple[bool, bool]
-) -> None:
+def test_user_blocks_score_pairs_with_heavy_items(n_blocks: tuple[int, int], broadcasts: tuple[bool, bool]) -> None:
     """By the new rows of the items; the scores are added to those of the items' own pairs."""
     users, items = sides(n_blocks, broadcasts, SOME)
     of_users, of_items = users.half_step(key_rows), items.half_step(key_rows)

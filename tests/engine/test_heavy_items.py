@@ -13,12 +13,11 @@ from dcrec_spark.engine.blocks import Block, first_place
 from dcrec_spark.engine.build import BlockPlan, build_block
 from dcrec_spark.engine.cells import unpack
 from dcrec_spark.engine.heavy_items import Heavy, add_scores, with_parts
-from tests.engine.test_build import Ratings, key_of, random_ratings, shuffled
+from tests.engine.test_build import Ratings, random_ratings, shuffled
 from tests.engine.test_cluster_side import cost_of, planned
 from tests.engine.test_exchange import SOME
 from tests.engine.toy_kernels import Splits, key_rows
-from tests.engine.toy_sides import PLACES, dense_start, dense_sums, neighbours, rows_of, table
-from tests.sides import Layout, sides_of
+from tests.engine.toy_sides import PLACES, Layout, dense_start, dense_sums, neighbours, rows_of, table, toy_sides
 
 
 @st.composite
@@ -82,24 +81,10 @@ def test_each_pair_with_a_heavy_item_is_in_one_block_of_users(drawn: tuple[Ratin
     assert sum(len(block.fitted.col) for block in of_items) == (~is_heavy).sum()
 
 
-@few
-@given(with_heavy())
-def test_heavy_items_keep_their_place(drawn: tuple[Ratings, Heavy]) -> None:
-    """And their block knows which they are, and how many pairs they have elsewhere."""
-    ratings, items = drawn
-    found = []
-    for number, block in enumerate(sides(ratings, items)[1]):
-        idx = np.arange(number, ratings.n_cols, ratings.col_blocks)
-        np.testing.assert_array_equal(block.row_key, key_of(idx))
-        found += zip(block[heavy_items.SLOT], idx[block[heavy_items.ROW]], block[heavy_items.FITTED_PAIRS], strict=True)
-    assert sorted(found) == [(slot, *pair) for slot, pair in enumerate(zip(*items, strict=True))]
-
-
 @pytest.mark.parametrize("broadcasts", [PLACES[0], PLACES[3]], ids=["broadcast", "blocks"])
 def test_spark_runs_the_same_half_steps_with_one_job_more(spark: SparkSession, broadcasts: tuple[bool, bool]) -> None:
     """Half-steps move no more messages than without heavy items; their scores are one job."""
-    observed, values = table() > 0, {"value": table()}
-    with sides_of(spark, observed, values, Layout(2, 3, *broadcasts), heavy=SOME) as built:
+    with toy_sides(spark, Layout(2, 3, *broadcasts), heavy=SOME) as built:
         sides = planned(built)
         sides.users.frame.count()
         sides.items.frame.count()

@@ -1,7 +1,5 @@
 """Runs of a block's rows: the kernel's update of the whole block, whatever the runs are."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -64,25 +62,6 @@ def test_runs_of_any_length_give_the_whole_update(pairs: int) -> None:
         assert made.keys() == expected.keys()
         for name, array in expected.items():
             np.testing.assert_array_equal(made[name], array)
-
-
-def test_arrays_derived_from_the_inbox_are_computed_once_for_all_runs() -> None:
-    made: list[Any] = []
-
-    def doubled(inputs: KernelInput) -> Any:
-        made.append(2 * inputs.inbox)
-        return made[-1]
-
-    def careful(inputs: KernelInput) -> Update:
-        np.testing.assert_array_equal(inputs.once("doubled", lambda: doubled(inputs)), 2 * INBOX)
-        return kernel(inputs)
-
-    update_in_runs(careful, INPUTS, 1)
-    assert len(made) == 1
-    update_in_runs(careful, INPUTS, 1)
-    assert len(made) == 2  # the next half-step has another inbox
-    careful(INPUTS)
-    assert len(made) == 3
 
 
 def test_memory_of_each_row_needs_two_dimensions() -> None:

@@ -16,16 +16,6 @@ OUTBOX = [
 ]
 
 
-def test_table_names_receiver_sender_and_kind() -> None:
-    table = messages.to_table(OUTBOX)
-    assert table.drop_columns("data").to_pylist() == [
-        {"to_block": None, "from_block": 1, "kind": "sums"},
-        {"to_block": 1, "from_block": 1, "kind": "memory"},
-        {"to_block": 0, "from_block": 1, "kind": "rows"},
-        {"to_block": 1, "from_block": 1, "kind": "rows"},
-    ]
-
-
 def test_messages_are_read_typed_and_in_the_order_of_their_senders() -> None:
     """In whatever order Spark brings them; the messages of one sender keep theirs."""
     first = Message.of(None, 0, Kind.ROWS, rows=ROWS)
@@ -33,18 +23,6 @@ def test_messages_are_read_typed_and_in_the_order_of_their_senders() -> None:
     assert came == [first, *OUTBOX]
     assert all(isinstance(message.kind, Kind) for message in came)
     assert messages.from_table(messages.to_table([])) == []
-
-
-def test_data_is_read_without_a_copy() -> None:
-    """An inbox may be most of a worker's memory. Sums stay on the driver, and keep no message in memory."""
-    table = messages.to_table(OUTBOX)
-    buffer = table["data"].chunk(0).buffers()[2]
-    at = buffer.address
-    for message in messages.from_table(table):
-        begin = np.frombuffer(message.data, np.uint8).ctypes.data
-        assert at <= begin < at + buffer.size
-    total = messages.add_up(messages.from_table(table))["total"]
-    assert not at <= total.ctypes.data < at + buffer.size
 
 
 def test_an_inbox_has_rows_memories_by_block_and_sums_over_blocks() -> None:

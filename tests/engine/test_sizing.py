@@ -1,15 +1,10 @@
 """Sizes of blocks, and the memory that ``dcrec plan`` prints."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from dcrec_spark.engine.build import build_process_side
 from dcrec_spark.engine.sizing import BYTES_OF_A_PAIR, GB, Size, block_count, least_blocks, most_heavy, plan_cluster
-from dcrec_spark.jobs.cli import dcrec
 
 # Peak of a Python worker in GB, of whole fits over blocks on two cores: users, items, ratings, both ranks.
 MEASURED = [
@@ -26,9 +21,7 @@ MEASURED = [
     ("n_rows", "wanted", "least", "expected"),
     [(1000, None, 1, 4), (1000, None, 10, 12), (1000, 7, 1, 7), (3, None, 10, 3), (0, None, 1, 1)],
 )
-def test_blocks_are_a_multiple_of_the_cores_unless_a_number_is_wanted(
-    n_rows: int, wanted: int | None, least: int, expected: int
-) -> None:
+def test_blocks_are_a_multiple_of_the_cores(n_rows: int, wanted: int | None, least: int, expected: int) -> None:
     assert block_count(n_rows, 4, wanted, least) == expected
 
 
@@ -55,34 +48,7 @@ def test_pairs_take_their_bytes_in_both_blocks() -> None:
 
 
 @pytest.mark.parametrize(("users", "items", "ratings", "rank", "peak"), MEASURED)
-def test_workers_get_what_they_took_and_less_than_twice_as_much(
-    users: int, items: int, ratings: int, rank: int, peak: float
-) -> None:
+def test_workers_get_what_they_took_or_a_bit_more(users: int, items: int, ratings: int, rank: int, peak: float) -> None:
     plan = plan_cluster(Size(users, items, ratings, rank, rank), cores=2, executors=1)
     worker = (plan.overhead - 0.1 * plan.heap) / 2 / GB
     assert peak <= worker < 2 * peak
-
-
-def test_single_precision_and_more_executors_take_less_of_each() -> None:
-    size = Size(10**6, 10**5, 10**9, 50)
-    whole, half = plan_cluster(size, 4, 8), plan_cluster(size._replace(number_bytes=4), 4, 8)
-    assert half.heap < whole.heap
-    assert half.disk < whole.disk
-    assert plan_cluster(size, 4, 16).heap < whole.heap
-
-
-def test_plan_prints_lines_for_spark_submit_without_starting_spark() -> None:
-    options = ["plan", "--ratings", "10000000000", "--users", "100000000", "--items", "1000000", "--rank", "50"]
-    answer = CliRunner().invoke(dcrec, options, catch_exceptions=False)
-    *lines, disk = answer.output.splitlines()
-    conf = dict(line.removeprefix("--conf ").removesuffix(" \\").split("=") for line in lines)
-    plan = plan_cluster(Size(10**8, 10**6, 10**10, 50), 4)
-    assert conf == plan.conf()
-    executor = [f"spark.executor.{name}" for name in ("instances", "cores", "memory", "memoryOverhead")]
-    assert list(conf) == [*executor, "spark.driver.memory"]
-    assert f"{plan.disk / GB:,.1f} GB" in disk
-    program = (
-        "from dcrec_spark.jobs.cli import dcrec; from pyspark import SparkContext\n"
-        f"dcrec({options}, standalone_mode=False); assert SparkContext._gateway is None"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

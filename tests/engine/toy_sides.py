@@ -1,22 +1,53 @@
-"""A small table as blocks, and dense versions of the kernels on it."""
+"""Both sides of a small dense table as blocks on Spark, and dense versions of the kernels on it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from dcrec_spark.engine.build import BlockPlan, build_cluster_side
 from dcrec_spark.engine.cells import unpack
 from dcrec_spark.engine.cluster import ClusterSide
+from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.engine.sides import State
+from dcrec_spark.spark.compat import frame_of_arrow
+from dcrec_spark.spark.lineage import fixed_placement
 from tests.engine.toy_kernels import sum_neighbours
 from tests.reference.poisson import Array
-from tests.sides import Layout, sides_of
 
 N_USERS, N_ITEMS = 7, 6
 KEYS = np.arange(1000, 1000 + N_USERS), np.arange(3000, 3000 + N_ITEMS)
 PLACES = [(True, True), (True, False), (False, True), (False, False)]
 neighbours = partial(sum_neighbours, shift=3.0)
+
+
+class Layout(NamedTuple):
+    """Blocks of the users and of the items, and which side's results the driver broadcasts."""
+
+    user_blocks: int
+    item_blocks: int
+    users_broadcast: bool
+    items_broadcast: bool
+
+
+class Sides(NamedTuple):
+    """Users and items; ids are the indices. Keys: the hash of each row's id, as the noise takes it."""
+
+    users: ClusterSide
+    items: ClusterSide
+    user_keys: Array
+    item_keys: Array
+
+    def broadcasting(self, layout: Layout) -> "Sides":
+        """The same sides, with the results broadcast as asked."""
+        users = replace(self.users, broadcasts=layout.users_broadcast)
+        return self._replace(users=users, items=replace(self.items, broadcasts=layout.items_broadcast))
 
 
 def table() -> Array:
@@ -27,8 +58,28 @@ def table() -> Array:
     return values.astype(np.float64)
 
 
-def toy_sides(spark: SparkSession, layout: Layout) -> Any:
-    return sides_of(spark, table() > 0, {"value": table()}, layout)
+@contextmanager
+def toy_sides(spark: SparkSession, layout: Layout, heavy: Heavy | None = None) -> Iterator[Sides]:
+    """Blocks of the table, while they are in use; plans keep their placement."""
+    user, item = np.nonzero(table())
+    pairs = frame_of_arrow(spark, pa.table({"u": user, "i": item, "value": table()[user, item]}))
+    by_user, by_item = pairs.toDF("row", "col", "value"), pairs.toDF("col", "row", "value")
+    user_ids, item_ids = (spark.range(n).select("id", F.col("id").alias("idx")) for n in (N_USERS, N_ITEMS))
+    blocks = layout.user_blocks, layout.item_blocks
+    of_users = BlockPlan(blocks[0], (N_ITEMS, blocks[1]), ["value"], "float64", others=heavy)
+    of_items = BlockPlan(blocks[1], (N_USERS, blocks[0]), ["value"], "float64", own=heavy)
+    with fixed_placement(spark):
+        users = build_cluster_side("user", by_user, user_ids, N_USERS, of_users)
+        items = build_cluster_side("item", by_item, item_ids, N_ITEMS, of_items)
+        yield Sides(users, items, keys_of(user_ids), keys_of(item_ids)).broadcasting(layout)
+        users.release()
+        items.release()
+
+
+def keys_of(ids: DataFrame) -> Array:
+    """The hash of each id, which is its index."""
+    hashed = ids.select("id", F.xxhash64(F.col("id").cast("string")).alias("key")).toPandas()
+    return hashed.sort_values("id")["key"].to_numpy()
 
 
 def rows_of(side: ClusterSide, state: State) -> Array:

@@ -7,7 +7,7 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
 from dcrec_spark.evaluation.baselines import BASELINES, GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM, with_baselines
-from dcrec_spark.evaluation.distributions import counts_in_powers, histogram
+from dcrec_spark.evaluation.distributions import histogram
 from tests.frames import frame_of
 
 TRAINING = [("a", 1, 5.0), ("a", 2, 1.0), ("b", 1, 3.0), ("c", 1, 4.0), ("c", 3, 2.0)]
@@ -41,10 +41,3 @@ def test_histograms(spark: SparkSession) -> None:
     assert many.n.tolist() == counts.tolist()
     assert many.low.tolist() == pytest.approx(edges[:-1])
     assert many.high.tolist() == pytest.approx(edges[1:])
-
-
-def test_counts_in_powers_keep_empty_bars(spark: SparkSession) -> None:
-    counts = frame_of(spark, [(n,) for n in (0, 1, 1, 2, 3, 16, 31)], "n long")
-    found = counts_in_powers(counts, "n")
-    bars = [[0, 0, 1], [1, 1, 2], [2, 3, 2], [4, 7, 0], [8, 15, 0], [16, 31, 2]]
-    assert found[["low", "high", "n"]].to_numpy().tolist() == bars

@@ -1,7 +1,6 @@
 """Evaluation on Spark against plain loops, whatever the partitions; intervals, differences, and what is refused."""
 
 import math
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -137,9 +136,6 @@ def test_a_metric_that_nobody_has_is_not_a_number_and_one_user_has_no_interval()
     assert found["item_mse"].ci_low is not None
 
 
-# Intervals and differences
-
-
 def drawn(spark: SparkSession, rows: list[Row], side: str, seed: int) -> list[dict[Any, int]]:
     """How often each user, or item, is drawn in each replication, by the hash of the id."""
     ids = sorted({getattr(row, side) for row in rows})
@@ -194,32 +190,6 @@ def test_models_meet_the_same_resamples_together_or_apart(spark: SparkSession) -
             mine, theirs = (each.scores[model][measure] for each, model in zip(apart, frames, strict=True))
             np.testing.assert_allclose(score.resampled, mine.resampled - theirs.resampled, atol=1e-12)
             assert score.n == mine.n
-
-
-def test_what_cannot_be_compared_is_refused() -> None:
-    rows = draw(9)
-    one, other = here(rows), here(rows[1:])
-    fewer = replace(other, scores={"fewer": other.scores["prediction"]})
-    with pytest.raises(DataError, match="a paired difference needs the same test ratings"):
-        one.join(fewer).difference("prediction", "fewer")
-    with pytest.raises(ConfigError, match="model 'prediction' is in both"):
-        one.join(one)
-    with pytest.raises(ConfigError, match="metrics of different settings"):
-        one.join(here(rows, MetricSettings(seed=1, replications=0)))
-    with pytest.raises(ConfigError, match="model: found 'third', expected one of 'prediction'"):
-        one.as_dict("third")
-
-
-def test_rows_for_the_table_name_the_variants() -> None:
-    found = here(draw(), MetricSettings((3,), 4.0, "2^(rel-1)", (1.0, 5.0)), 7)
-    rows = {row[2]: row for row in found.rows("test")}
-    variants = {"ndcg": "2^(rel-1)", "map@3": "rating>=4", "mse": "clipped to 1..5", "item_mae": "clipped to 1..5"}
-    assert {f"{name}({variant})" for name, variant in variants.items()} <= rows.keys()
-    mse = rows["mse(clipped to 1..5)"]
-    model, split, _, value, low, high, n = mse
-    assert (model, split, n) == ("prediction", "test", len(draw()))
-    assert low < value < high
-    assert rows["coverage@3"][4] is None
 
 
 def test_missing_predictions_are_counted_and_refused_or_dropped_for_all(spark: SparkSession) -> None:
@@ -278,33 +248,3 @@ def test_frames_that_cannot_be_used_are_refused(spark: SparkSession) -> None:
     for given, models, message in refused:
         with pytest.raises(DataError, match=message):
             evaluate(given, models)
-
-
-@pytest.mark.parametrize("name", ["ks", "relevance", "gain", "clip", "missing", "replications", "confidence"])
-def test_settings_out_of_range_are_named(name: str) -> None:
-    wrong = {
-        "ks": [(), (0,), (1.5,)],
-        "relevance": [float("nan")],
-        **{"gain": ["2"], "missing": ["nan"], "clip": [(5.0, 1.0)], "replications": [-1], "confidence": [1.0]},
-    }
-    for value in wrong[name]:
-        with pytest.raises(ConfigError, match=f"{name}: found"):
-            MetricSettings(**{name: value})  # type: ignore[arg-type]
-
-
-def test_the_rows_are_exchanged_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By user; what follows is an exchange of a few cells."""
-    plans: list[str] = []
-    frames = type(frame(spark, draw()))
-    to_arrow = frames.toArrow
-
-    def recorded(self: DataFrame) -> Any:
-        plans.append(self._jdf.queryExecution().optimizedPlan().toString())
-        return to_arrow(self)
-
-    monkeypatch.setattr(frames, "toArrow", recorded)
-    evaluate(spark.range(0, 10).selectExpr("id user", "id item", "1.0 rating", "2.0 prediction"), catalogue_size=10)
-    (plan,) = plans
-    assert plan.count("RepartitionByExpression") == 1
-    assert plan.count("FlatMapGroupsInArrow") == 1
-    assert not any(word in plan for word in ("Join", "Window", "Sort"))

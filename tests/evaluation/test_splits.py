@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.evaluation.measures import Columns
 from dcrec_spark.evaluation.splits import hold_out_users, is_held_out, split_by_time, split_pairs, split_within_users
 from tests.frames import frame_of
 
@@ -58,13 +57,6 @@ def test_partitions_order_and_type_of_ids_change_nothing(spark: SparkSession, sp
     there = ratings(spark)
     shuffled = there.repartition(5, "item").orderBy(F.desc("item")).withColumn("user", F.col("user").cast("int"))
     assert all_pairs_of(split(shuffled)) == all_pairs_of(split(there))
-
-
-@pytest.mark.parametrize("name", ["pairs", "within users", "time within users", "users"])
-def test_other_users_change_nothing(spark: SparkSession, name: str) -> None:
-    fewer = ratings(spark).where("user % 3 = 0")
-    expected = [{pair for pair in part if pair[0] % 3 == 0} for part in all_pairs_of(SPLITS[name](ratings(spark)))]
-    assert all_pairs_of(SPLITS[name](fewer)) == expected
 
 
 def test_pairs_have_their_shares_in_expectation(spark: SparkSession) -> None:
@@ -123,23 +115,6 @@ def test_held_out_users_are_not_in_training(spark: SparkSession) -> None:
     assert all(folded_in[user] == int((user + 1) * 0.75 + 0.5) for user in users[1])
     random_test = ratings(spark, 200).where(is_held_out("user", 0.3, seed=5))
     assert {user for user, _ in pairs_of(random_test)} == users[1]
-
-
-def test_strings_and_odd_column_names(spark: SparkSession) -> None:
-    """An id hashes as its text, so numbers as strings go where the numbers went."""
-    named = ratings(spark).select(F.col("user").cast("string").alias("who.is"), F.col("item").alias("it is"))
-    columns = Columns("who.is", "it is")
-    plain, (half, _) = split_pairs(ratings(spark), (0.5, 0.5))[0], split_pairs(named, (0.5, 0.5), columns=columns)
-    assert {(int(row[0]), row[1]) for row in half.collect()} == pairs_of(plain)
-    assert sum(part.count() for part in split_within_users(named, (0.5, 0.5), columns=columns)) == 820
-
-
-def test_pairs_and_users_are_drawn_without_an_exchange(spark: SparkSession) -> None:
-    there = ratings(spark)
-    for part in (*split_pairs(there, SHARES), hold_out_users(there, 0.3).train):
-        assert "Exchange" not in part._jdf.queryExecution().executedPlan().toString()
-    within = split_within_users(there.repartition(3), SHARES)[0]._jdf.queryExecution().executedPlan().toString()
-    assert within.count("Exchange hashpartitioning(user") == 1
 
 
 def test_shares_and_times_that_cannot_be_used_are_refused(spark: SparkSession) -> None:

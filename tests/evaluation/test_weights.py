@@ -38,14 +38,6 @@ def test_spark_has_the_same_weights_however_the_rows_lie(spark: SparkSession) ->
         np.testing.assert_allclose(found, weights_by_exposure(a_hat), rtol=1e-12)
 
 
-def test_a_pair_without_exposure_has_no_weight_and_none_are_no_fault(spark: SparkSession) -> None:
-    frame = frame_of(spark, [("known", 2.0), ("unknown", None)], "item string, a_hat double")
-    found = {row["item"]: row["weight"] for row in weigh_by_exposure(frame).collect()}
-    assert found["known"] == pytest.approx(1 / (1 - np.exp(-2.0)))
-    assert found["unknown"] is None
-    assert weigh_by_exposure(frame.where("false")).collect() == []
-
-
 def test_what_cannot_be_weighed_is_refused(spark: SparkSession) -> None:
     frame = frame_of(spark, [(1, 2.0, 3.0)], "item int, a_hat double, weight double")
     with pytest.raises(DataError, match="weight"):

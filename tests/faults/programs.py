@@ -1,13 +1,12 @@
 """Programs of these tests, in processes of their own that know nothing of a Spark which is set up here."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.spark.standalone import ROOT, plain_environment
+from tests.spark.standalone import ROOT, finished, plain_environment
 
 
 def told(
@@ -19,17 +18,10 @@ def told(
     seconds: float = 800,
 ) -> dict[str, Any]:
     """What a module, run as a program, says in the last line of its standard output."""
-    finished = subprocess.run(
-        [*prefix, sys.executable, "-m", module, *map(str, words)],
-        env=environment or plain_environment(),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr[-10_000:]
-    result: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+    command = [*prefix, sys.executable, "-m", module, *words]
+    run = finished(*command, env=environment or plain_environment(), cwd=folder, seconds=seconds)
+    assert run.returncode == 0, run.stderr[-10_000:]
+    result: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
     return result
 
 

@@ -27,7 +27,7 @@ from dcrec_spark.publish.parquet import ParquetSink, verify
 from tests.faults.programs import ratings_in
 from tests.jobs.job import WEIGHTED, failure_of, names_in, options_of, read_table, run_directory
 from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
-from tests.spark.standalone import plain_environment
+from tests.spark.standalone import finished, plain_environment
 
 pytestmark = pytest.mark.process
 
@@ -172,10 +172,8 @@ def test_a_run_that_is_stopped_at_a_step_is_published_whole_or_not_at_all(
     step: str, settings: dict[str, object], tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
-    stopped = subprocess.run(
-        [sys.executable, "-m", __name__, step, "SIGTERM", "retrain", *options_of(settings)],
-        env=plain_environment(), capture_output=True, text=True, timeout=400, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-m", __name__, step, "SIGTERM", "retrain", *options_of(settings)]
+    stopped = finished(*command, env=plain_environment())
 
     assert "Traceback" not in stopped.stderr
     if step in ("verify", "after-the-commit"):
@@ -218,8 +216,6 @@ except KeyboardInterrupt:
 
 
 def test_ctrl_c_in_a_notebook_stops_a_fit_over_blocks_and_says_no_more() -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", NOTEBOOK], env=plain_environment(), capture_output=True, text=True, check=False
-    )
+    run = finished(sys.executable, "-c", NOTEBOOK, env=plain_environment())
     assert run.stdout == "stopped 5\n", run.stderr
     assert "Traceback" not in run.stderr

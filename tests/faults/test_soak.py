@@ -1,7 +1,6 @@
 """A few runs of ``make soak``: nothing but the published runs stays from one to the next."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.soak import ALLOWED, rated
-from tests.spark.standalone import ROOT, plain_environment
+from tests.spark.standalone import ROOT, finished, plain_environment
 
 MEMORY = {"python_mb", "jvm_mb", "jvm_heap_mb"}
 
@@ -21,11 +20,9 @@ def test_run_after_run_only_published_runs_are_more(
     options: list[str], tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """Of so few runs memory says little: it may grow ten times as fast as in fifty."""
-    finished = subprocess.run(
-        [sys.executable, "-m", "benchmarks.soak", *options, "--out", tmp_path / "out"],
-        env=plain_environment(), cwd=ROOT, capture_output=True, text=True, timeout=800, check=False,
-    )  # fmt: skip
-    assert (tmp_path / "out").exists(), finished.stderr[-10_000:]
+    command = [sys.executable, "-m", "benchmarks.soak", *options, "--out", tmp_path / "out"]
+    run = finished(*command, env=plain_environment(), cwd=ROOT, seconds=800)
+    assert (tmp_path / "out").exists(), run.stderr[-10_000:]
     soaked = json.loads((tmp_path / "out").read_text(encoding="utf-8"))
     record_property("tried", soaked["runs"])
     loose = {name: ALLOWED[name] * (10 if name in MEMORY else 1) for name in ALLOWED}

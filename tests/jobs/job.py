@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pandas as pd
 import structlog
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from dcrec_spark.jobs.cli import job_command
 from dcrec_spark.jobs.job import Job
@@ -67,14 +68,19 @@ def run_retrain(settings: Mapping[str, object], *options: str) -> Outcome:
     return run_job(Retrain, settings, *options)
 
 
-def run_job(job: type[AnyJob], settings: Mapping[str, object], *options: str) -> Outcome:
+def invoke(command: click.Command, *arguments: object) -> Result:
+    """Run a command here, which leaves this process its handlers of signals."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        result = CliRunner().invoke(job_command("job", "The job.", job), [*options_of(settings), *options])
+        return CliRunner().invoke(command, [str(argument) for argument in arguments])
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
         structlog.reset_defaults()  # it logs to the runner's stream, which is closed now
+
+
+def run_job(job: type[AnyJob], settings: Mapping[str, object], *options: str) -> Outcome:
+    result = invoke(job_command("job", "The job.", job), *options_of(settings), *options)
     lines = [line for line in result.stderr.splitlines() if line.strip()]
     last = lines[-1] if lines else "{}"
     error = json.loads(last) if last.startswith("{") else {"event": result.stderr}

@@ -50,7 +50,7 @@ def published(settings: dict[str, Any]) -> Path:
     return publish(Retrain, {**settings, "recommend.extra": "[overlap, fallback, similar_items]"})
 
 
-def test_the_record_has_the_weights_and_the_lists_are_those_of_the_saved_blend(
+def test_weights_are_recorded_and_lists_the_blends(
     spark: SparkSession, published: Path, settings: dict[str, Any]
 ) -> None:
     record = record_of(published)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.shell_completion import BashComplete
@@ -9,9 +10,9 @@ from click.testing import CliRunner, Result
 
 from dcrec_spark.config.jobs import JOB_CONFIGS, RetrainConfig
 from dcrec_spark.config.load import load_config
-from dcrec_spark.errors import ConfigError, MissingExtraError
+from dcrec_spark.errors import ConfigError
 from dcrec_spark.jobs import runner
-from dcrec_spark.jobs.cli import JOBS, dcrec, job_command
+from dcrec_spark.jobs.cli import JOBS, dcrec
 from dcrec_spark.jobs.job import Job
 from dcrec_spark.version import __version__
 
@@ -71,15 +72,6 @@ def test_what_is_no_command_or_option_is_refused() -> None:
     assert "none.yaml: cannot be read" in json.loads(missing.stderr.splitlines()[-1])["event"]
 
 
-def test_a_job_without_its_extra_says_what_to_install() -> None:
-    def load() -> Job[object, object, object]:
-        raise MissingExtraError("sklearn is not installed: pip install 'dcrec-spark[tune]'")
-
-    refused = CliRunner().invoke(job_command("tune", "Search.", load), [])
-    assert refused.exit_code == 2
-    assert "pip install 'dcrec-spark[tune]'" in refused.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "typed", "expected"),
     [
@@ -99,10 +91,6 @@ def test_commands_options_and_settings_are_completed(words: list[str], typed: st
     assert [item.value for item in completion.get_completions(words, typed)] == expected
 
 
-def no_java(*_: object, **__: object) -> None:
-    raise ConfigError("Spark needs Java 17 or 21, and none was found")
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -114,7 +102,9 @@ def no_java(*_: object, **__: object) -> None:
 def test_a_run_that_fails_before_it_begins_leaves_its_record_and_metrics_and_names_itself_in_its_log(
     line: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "start_session", no_java)
+    monkeypatch.setattr(
+        runner, "start_session", Mock(side_effect=ConfigError("Spark needs Java 17 or 21, none was found"))
+    )
     (tmp_path / "nightly.yaml").write_text(
         f"{line}\noutput: {{path: {tmp_path}/out}}\nrun: {{metrics_file: {tmp_path}/dcrec.prom, name: nightly}}\n"
     )

@@ -1,11 +1,9 @@
 """What is wrong with an environment is said line by line, with the cure, and nothing is written."""
 
-import io
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.config.load import load_config
@@ -53,13 +51,6 @@ def test_every_fault_is_told_with_its_setting_not_the_first_alone(spark: SparkSe
     with pytest.raises(ConfigError, match="input, output"):
         require_health(list(findings.values()))
     assert table_of(list(findings.values())).row_count == len(findings)
-
-
-def test_the_table_shows_brackets_and_all() -> None:
-    cure = "not installed: report; pip install 'dcrec-spark[report]' adds it"
-    console = Console(record=True, width=120, file=io.StringIO())
-    console.print(table_of([Finding("extras", "open", cure)]))
-    assert cure in console.export_text()
 
 
 def test_without_java_what_needs_it_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

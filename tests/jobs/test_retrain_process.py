@@ -77,25 +77,6 @@ def test_a_run_that_is_stopped_says_so_and_publishes_nothing(number: signal.Sign
     assert said[-1]["event"].startswith(f"stopped by {number.name}; nothing was published")
 
 
-def test_a_password_in_the_address_of_the_input_is_nowhere(tmp_path: Path) -> None:
-    """Neither in what this process and its JVM write to stderr, nor in what the failed run leaves."""
-    output, log = tmp_path / "out", tmp_path / "log"
-    source = "ftp://bob:hunter2@127.0.0.1:1/x.csv"
-    settings = {"input.format": "csv", "input.path": source, "output.path": output, "spark.master": "local[1]"}
-    with job(settings, log) as process:
-        assert process.wait(timeout=400) == 3, log.read_text()
-
-    last = json.loads(log.read_text().splitlines()[-1])
-    assert last["event"] == "input csv 'ftp://bob:***@127.0.0.1:1/x.csv': Spark says: Connection refused"
-    assert failure_of(output)["error"] == f"DataError: {last['event']}"
-    assert failure_of(output)["configuration"]["input"]["path"] == "ftp://bob:***@127.0.0.1:1/x.csv"
-    assert [path for path in [log, *files_below(output)] if b"hunter2" in path.read_bytes()] == []
-
-
-def files_below(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
-
-
 LONG = {
     **ENDLESS,
     **WEIGHTED,
@@ -152,3 +133,18 @@ def test_a_run_that_ends_in_its_fit_goes_on_when_it_is_run_again_and_publishes_t
     assert record["iterations"]["exposure"] == LONG["exposure.max_iter"]
     assert names_in(output) == {"CURRENT", run.name}
     pd.testing.assert_frame_equal(lists_of(run), lists_of(undisturbed[1]), rtol=1e-6)
+
+
+def test_a_password_in_the_address_of_the_input_is_nowhere(tmp_path: Path) -> None:
+    """Neither in what this process and its JVM write to stderr, nor in what the failed run leaves."""
+    output, log = tmp_path / "out", tmp_path / "log"
+    source = "ftp://bob:hunter2@127.0.0.1:1/x.csv"
+    settings = {"input.format": "csv", "input.path": source, "output.path": output, "spark.master": "local[1]"}
+    with job(settings, log) as process:
+        assert process.wait(timeout=400) == 8, log.read_text()
+
+    last = json.loads(log.read_text().splitlines()[-1])
+    assert "input csv 'ftp://bob:***@127.0.0.1:1/x.csv': Spark says: Connection refused" in last["event"]
+    assert failure_of(output)["error"] == f"UnreachableError: {last['event']}"
+    assert failure_of(output)["configuration"]["input"]["path"] == "ftp://bob:***@127.0.0.1:1/x.csv"
+    assert [path for path in [log, *filter(Path.is_file, output.rglob("*"))] if b"hunter2" in path.read_bytes()] == []

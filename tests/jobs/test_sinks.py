@@ -60,14 +60,6 @@ def test_a_run_that_is_not_there_is_refused_and_those_that_are_named(output: Pat
     assert current_run_id(str(output)) == "run-03"
 
 
-def test_a_damaged_run_is_not_gone_back_to(output: Path) -> None:
-    (output / "run_id=run-02" / "recommendations" / "part-0.parquet").write_bytes(b"x")
-    refused = dcrec_with("rollback", "run-02", "--set", f"output.path={output}")
-    assert refused.exit_code == 3
-    assert "recommendations/part-0.parquet is changed; no place is on run run-02" in refused.stderr
-    assert current_run_id(str(output)) == "run-03"
-
-
 def test_a_damaged_run_is_marked_and_blocks_no_way_to_a_whole_one(output: Path) -> None:
     place = ("--set", f"output.path={output}")
     record = output / "run_id=run-02" / "run.json"
@@ -173,3 +165,11 @@ def test_a_sink_checks_its_own_settings(given: str, words: str, output: Path) ->
     refused = dcrec_with("runs", "--set", f"output.path={output}", "--set", f"warehouses.other.{given}")
     assert refused.exit_code == 2
     assert words in json.loads(refused.stderr.splitlines()[-1])["event"]
+
+
+def test_a_damaged_run_is_not_gone_back_to(output: Path) -> None:
+    (output / "run_id=run-02" / "recommendations" / "part-0.parquet").write_bytes(b"x")
+    refused = dcrec_with("rollback", "run-02", "--set", f"output.path={output}")
+    assert refused.exit_code == 3
+    assert "recommendations/part-0.parquet is changed; no place is on run run-02" in refused.stderr
+    assert current_run_id(str(output)) == "run-03"

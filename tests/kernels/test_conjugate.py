@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from dcrec_spark.kernels import solvers
 from dcrec_spark.kernels.ridge_terms import RatingBlock, System
 from dcrec_spark.kernels.solvers import descend
-from tests.kernels.problems import counts_of, equations_of, problem_of, row_equations
-from tests.problems import assert_same
+from tests.kernels.problems import problem_of, row_equations
 from tests.reference.poisson import Array
 
 SEEDS = st.integers(0, 2**32)
@@ -59,13 +58,3 @@ def best_of(steps: int, x: Array, a: Array, b: Array) -> Array:
         reach.append(scaled @ reach[-1])
     directions, _ = np.linalg.qr(np.column_stack(reach))
     return np.asarray(x + directions @ np.linalg.solve(directions.T @ a @ directions, directions.T @ residual))
-
-
-def test_a_row_that_is_not_positive_definite_is_nan_alone() -> None:
-    counts = counts_of(0, 4, 700, 0.2)
-    block = RatingBlock(counts.row_ptr, counts.col, counts.counts, counts.counts, np.empty(0), np.empty((4, 0)))
-    system = equations_of(3, counts, 700, 5, bordered=False)
-    system.curvature[: counts.row_ptr[1]] = -50.0
-    found = descend(block, system, np.zeros((4, 5)), 60)
-    assert np.isnan(found[0]).all()
-    assert_same(found[1:], solvers.solve_rows(block, system)[1:], 1e-9)

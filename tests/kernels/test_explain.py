@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcrec_spark.kernels import explain, ridge_sums, solvers
+from dcrec_spark.kernels import explain, solvers
 from dcrec_spark.kernels.explain import Explained, UserGammas, Wanted, explain_poisson, explain_ridge
-from dcrec_spark.kernels.ridge import users_system
-from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared, System
+from dcrec_spark.kernels.ridge_terms import System
 from tests.kernels.problems import PoissonProblem, RidgeProblem, g, poisson_problem, problem_of
 from tests.problems import assert_same
 from tests.reference import explain as dense
@@ -113,17 +112,6 @@ def test_poisson_matches_the_dense_reference_and_adds_up(seed: int, confounder: 
     assert (np.abs(found.contribution) > 0).all()
 
 
-@pytest.mark.parametrize("confounder", ["user", "global"])
-def test_once_converged_a_poisson_contribution_is_a_ratings_hidden_counts(confounder: str) -> None:
-    """R g_u g_j E[beta] / rate, summed over the components."""
-    p = poisson_problem(3, confounder)
-    p = p._replace(state=poisson.converged_users(p.state, p.data))
-    found, col = explained_poisson(p)
-    hidden = poisson.hidden_counts(p.state, p.data)[..., :2] / p.state.user_rate[:, None, :]
-    expected = np.einsum("ujk,ik->uij", hidden, p.state.item_mean).reshape(-1, p.observed.shape[1])
-    assert_same(np.nan_to_num(table_of(found, col, p.observed.shape)), expected, 1e-9)
-
-
 @pytest.mark.parametrize("table", [1, 7, 1 << 22])
 def test_reasons_are_the_largest_first_and_the_rest_is_added_up(table: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explain, "TABLE", table)
@@ -141,13 +129,3 @@ def test_reasons_are_the_largest_first_and_the_rest_is_added_up(table: int, monk
     )
     np.testing.assert_array_equal(found.reason_at, everything.reason_at[starts + place])
     np.testing.assert_allclose(found.preference, everything.preference, rtol=1e-12)
-
-
-def test_of_equal_contributions_the_one_that_comes_first_in_the_order_is_named() -> None:
-    """Three ratings of one user, of the same items to the last digit."""
-    block = RatingBlock(np.array([0, 3]), np.zeros(3, np.int32), np.ones(3), np.ones(3), np.empty(0), np.empty((1, 0)))
-    item = np.array([[1.0, 2.0]])
-    sums = ridge_sums.item_sums(item, np.empty((1, 0)), Design(0.0, False))
-    p = users_system(block, item, sums, Shared(), Design(0.0, False), Regulariser(1, 1, 1, 1))
-    found = explain_ridge(block, p, Wanted(np.array([0, 1]), np.zeros(1, np.int32), 2, np.array([5, 3, 4])), 2)
-    assert found.reason_at.tolist() == [1, 2]

@@ -1,13 +1,11 @@
 """What becomes of the exposure model's posterior on single pairs, compared with the dense reference."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcrec_spark.kernels import exposure, topn
+from dcrec_spark.kernels import exposure
 from dcrec_spark.kernels.exposure import Form, Posterior
 from tests.problems import assert_same, random_counts
 from tests.problems import csr as csr_of
@@ -53,29 +51,3 @@ def test_vectors_give_the_standardised_confounder_of_every_pair(seed: int) -> No
     assert_same(h, form.of(pi @ lam.T), 1e-12)
     assert (h.mean(), h.std()) == pytest.approx((0.0, 1.0), abs=1e-9)
     assert Form().row_vectors(pi, True) is pi
-
-
-@pytest.mark.parametrize("of_items", [False, True], ids=["users", "items"])
-@settings(max_examples=15)
-@given(seed=SEEDS)
-def test_a_ranking_with_a_link_is_that_of_the_whole_table(seed: int, of_items: bool) -> None:
-    """Also with rows and columns exchanged, where the weight belongs to the columns; ties by column."""
-    rng = np.random.default_rng(seed)
-    theta, beta, pi, lam = (rng.integers(0, 3, (n, 2)).astype(float) for n in (6, 9, 6, 9))
-    gamma = rng.integers(-1, 2, 6).astype(float)
-    form = Form("log", 0.5, 0.3, 1.5)
-    confounder: Any = np.column_stack([pi, gamma]), np.column_stack([lam, np.zeros(9)])
-    scores = theta @ beta.T + gamma[:, None] * form.of(pi @ lam.T) + 0.5
-    preference = theta, beta
-    if of_items:
-        confounder, preference, scores = confounder[::-1], (beta, theta), scores.T
-    nothing = np.zeros(len(scores) + 1, np.int64), np.zeros(0, np.int64)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(topn, "SCORES", 20)
-        found = topn.top_n(4, preference, confounder, 0.5, nothing, form)
-    for row in range(len(scores)):
-        order = np.lexsort((np.arange(scores.shape[1]), -np.round(scores[row], 9)))[:4]
-        mine = found.row == row
-        assert found.score[mine] == pytest.approx(scores[row, order], abs=1e-12)
-        assert np.array_equal(found.col[mine], order)
-    assert found.score == pytest.approx(found.preference + found.confounder + 0.5, abs=1e-12)

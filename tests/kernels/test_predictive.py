@@ -102,22 +102,6 @@ def test_replications_draw_from_the_posterior_too() -> None:
     assert of_rates > 3.0 * mean
 
 
-@pytest.mark.parametrize(("counted", "certainty"), [(True, 1.0), (True, 1e6), (False, 1e6)])
-def test_p_values_are_uniform_where_the_posterior_is_the_truth(counted: bool, certainty: float) -> None:
-    """One user's, the sums' and the spreads', over simulated data sets.
-
-    0 or 1 with a narrow posterior only: what training says of the truth would have to be in it, and is not.
-    """
-    how, of_users, of_sums, of_spreads = HeldOut(SHARE, counted), [], [], []
-    for seed in range(50):
-        found = simulate(seed, counted, 40, 20, certainty).check(how, 19, seed)
-        of_users.append(found.p_value[0])
-        of_sums.append(p_values(found.log_likelihood.sum(axis=1)))
-        of_spreads.append(p_values(squared_deviations(found.log_likelihood).sum(axis=1)))
-    for sample in (of_users, of_sums, of_spreads):
-        assert stats.kstest(sample, "uniform").pvalue > 0.02
-
-
 @pytest.mark.parametrize("counted", KINDS, ids=["counts", "0-or-1"])
 def test_a_users_check_does_not_depend_on_the_other_users(counted: bool) -> None:
     """Not by one bit: alone, or some of them in another order."""
@@ -139,13 +123,17 @@ def test_p_values_match_the_dense_reference(statistic: list[int], uniform: float
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_a_component_that_draws_nothing_is_never_asked_for() -> None:
-    """Shapes so small that draws underflow to 0: for a whole component, and for all of one user's."""
-    keys = np.arange(5)
-    items = Factors(keys, np.array([[2.0, 1e-6]] * 5), np.ones((5, 2)))
-    users = Factors(keys[:2], np.array([[50.0, 3.0], [1e-6, 1e-6]]), np.ones((2, 2)))
-    assert (items.draw(predictive.stream(8, predictive._ITEMS))[:, 1] == 0.0).all()
-    found = replicate(pairs(np.zeros((2, 5))), users, items, HeldOut(SHARE, True), 8)
-    assert found.times.sum() > 30
-    assert set(found.row) == {0}
-    assert set(found.col) == set(range(5))
+@pytest.mark.parametrize(("counted", "certainty"), [(True, 1.0), (True, 1e6), (False, 1e6)])
+def test_p_values_are_uniform_where_the_posterior_is_the_truth(counted: bool, certainty: float) -> None:
+    """One user's, the sums' and the spreads', over simulated data sets.
+
+    0 or 1 with a narrow posterior only: what training says of the truth would have to be in it, and is not.
+    """
+    how, of_users, of_sums, of_spreads = HeldOut(SHARE, counted), [], [], []
+    for seed in range(50):
+        found = simulate(seed, counted, 40, 20, certainty).check(how, 19, seed)
+        of_users.append(found.p_value[0])
+        of_sums.append(p_values(found.log_likelihood.sum(axis=1)))
+        of_spreads.append(p_values(squared_deviations(found.log_likelihood).sum(axis=1)))
+    for sample in (of_users, of_sums, of_spreads):
+        assert stats.kstest(sample, "uniform").pvalue > 0.02

@@ -1,14 +1,12 @@
 """Least squares over all pairs: each step, the shared terms and J match the dense reference."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcrec_spark.kernels import ridge, ridge_sums, solvers
-from dcrec_spark.kernels.ridge_terms import RatingBlock, Regulariser, Shared
+from dcrec_spark.kernels.ridge_terms import RatingBlock, Shared
 from tests.kernels.problems import KINDS, LARGE, RidgeProblem, problem_of
 from tests.problems import assert_same
 from tests.reference import ridge as dense
@@ -69,14 +67,9 @@ def test_the_error_of_held_out_pairs_is_that_of_the_predictions(seed: int, kind:
     assert found == pytest.approx(np.square(error).mean(), rel=1e-9)
 
 
-def solve_users(p: RidgeProblem, users: RatingBlock | None = None) -> Array:
-    """The users, or others in their place, given the items that the problem starts from."""
-    return solvers.solve_rows(users or p.users, p.users_system(replace(p.start, gamma=0.3), users))
-
-
 @pytest.mark.parametrize("kind", ["classical", "weighted-global", "pooled-everywhere", "covariates-everywhere"])
 @pytest.mark.parametrize(("single", "tolerance"), [(False, 1e-8), (True, 2e-3)], ids=["double", "single"])
-def test_blocks_larger_than_a_piece_of_the_loops_match_the_dense_reference(
+def test_blocks_beyond_a_piece_of_the_loops_match_the_dense_reference(
     kind: str, single: bool, tolerance: float
 ) -> None:
     p = problem_of(0, kind, LARGE, rank=13)
@@ -97,14 +90,6 @@ def one_row(block: RatingBlock, row: int, pairs: slice = slice(None)) -> RatingB
     return RatingBlock(np.array([0, len(at)]), *of_pairs, block.exposure[row : row + 1], low_rank)
 
 
-@pytest.mark.parametrize("kind", ["classical", "pooled-everywhere"])
-def test_a_row_does_not_depend_on_the_rows_next_to_it(kind: str) -> None:
-    p = problem_of(6, kind)
-    users = solve_users(p)
-    for row in range(len(users)):
-        assert_same(solve_users(p, one_row(p.users, row))[0], users[row], 1e-12)
-
-
 @pytest.mark.parametrize("kind", ["weighted", "biases-global", "pooled-everywhere"])
 @settings(max_examples=10)
 @given(seed=SEEDS)
@@ -123,8 +108,3 @@ def test_an_item_is_solved_by_sums_over_parts_of_its_users(seed: int, kind: str)
         half, right = (sum(part[0] for part in of_parts) for of_parts in zip(*added, strict=True))
         system = ridge.items_system(none, users, sums, shared, p.design, p.reg).of_row(0, half, right)
         assert_same(solvers.solve_rows(none, system)[0], whole[row], 1e-9)
-
-
-def test_an_unrated_row_without_regularisation_is_nan() -> None:
-    p = problem_of(4, "classical")
-    assert np.isnan(solve_users(p._replace(reg=Regulariser(0.0, 0.0, 0.0, 0.0)))[0]).all()

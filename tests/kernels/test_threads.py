@@ -57,9 +57,7 @@ def test_ranges_run_side_by_side_and_blas_on_one_thread(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("length", [0, 1, PIECE, 3 * PIECE + 5])
-def test_arrays_make_in_pieces_are_the_same_on_any_number_of_threads(
-    monkeypatch: pytest.MonkeyPatch, length: int
-) -> None:
+def test_arrays_in_pieces_are_the_same_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
     numbers = np.random.default_rng(0).random(length)
     for n_threads in ("1", "2", "5"):
         monkeypatch.setenv(threads.VARIABLE, n_threads)
@@ -75,13 +73,3 @@ def test_the_environment_limits_the_threads(monkeypatch: pytest.MonkeyPatch, spa
         monkeypatch.setenv(threads.VARIABLE, limit)
         assert threads.available() == expected
     assert spark.sparkContext.parallelize([0], 1).map(lambda _: threads.available()).collect() == [1]
-
-
-def test_an_error_in_a_range_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(threads.VARIABLE, "2")
-
-    def work(first: int, last: int) -> None:
-        raise ZeroDivisionError(f"{first} to {last}")
-
-    with pytest.raises(ZeroDivisionError, match="0 to 2"):
-        over(work, 4, threads.MANY)

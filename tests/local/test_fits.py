@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_exposure, fit_outcome
+from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_outcome
 from tests.models.data_sets import (
     ALL,
     FACTORS,
@@ -17,9 +17,7 @@ from tests.models.data_sets import (
     USER_FEATURES,
     OutcomeReference,
     Posterior,
-    by_id,
     covariates_of,
-    exposure,
     outcome,
 )
 from tests.problems import assert_same
@@ -82,7 +80,7 @@ def test_stage_one_matches_the_dense_reference(spark: SparkSession, stage_one: E
 
 
 @pytest.mark.parametrize("member", FAMILY, ids=lambda member: "-".join(map(str, member)))
-def test_every_family_matches_its_dense_reference(
+def test_every_family_matches_its_reference(
     spark: SparkSession, ratings: Ratings, stage_one: Exposure, member: tuple[Any, ...]
 ) -> None:
     """Step by step, and at the end: one more dense sweep from there gains about what the tolerance says, at most."""
@@ -97,9 +95,7 @@ def test_every_family_matches_its_dense_reference(
 
 
 @pytest.mark.parametrize("kind", EXTENDED)
-def test_all_terms_match_the_dense_reference(
-    spark: SparkSession, ratings: Ratings, stage_one: Exposure, kind: str
-) -> None:
+def test_all_terms_match_the_reference(spark: SparkSession, ratings: Ratings, stage_one: Exposure, kind: str) -> None:
     """Biases, weights that depart from a common one, a standardised confounder without the pair's own exposure."""
     settings = EXTENDED[kind]
     posterior = posterior_of(stage_one)
@@ -111,6 +107,28 @@ def test_all_terms_match_the_dense_reference(
     assert model.facts.final_objective == pytest.approx(dense.ends[0], rel=1e-8)
     assert_same(np.asarray(model.user_bias), dense.x.user_bias, 1e-7)
     assert_same(np.asarray(model.item_bias), dense.x.item_bias, 1e-7)
+
+
+def test_convergence_is_reported_and_what_does_not_belong_is_refused(ratings: Ratings, stage_one: Exposure) -> None:
+    for converged, tol in ((False, 1e-9), (True, 0.99)):
+        assert fit_outcome(ratings, outcome(adjustment="none", maxIter=10, tol=tol)).facts.converged == converged
+    with pytest.raises(ConfigError, match="adjustment=deconfounded with none"):
+        fit_outcome(ratings, outcome())
+    with pytest.raises(ConfigError, match="adjustment=ipw with an exposure model"):
+        fit_outcome(ratings, outcome(adjustment="ipw"), stage_one)
+    with pytest.raises(ConfigError, match="propensityCol"):
+        fit_outcome(ratings, outcome(adjustment="ipw", propensityCol="p"))
+
+
+@pytest.mark.parametrize("adjustment", ["none", "ipw", "deconfounded"])
+@pytest.mark.parametrize(("weight", "precision", "slack"), [("user", "float64", 0.0), ("global", "float32", 1e-4)])
+def test_balanced_factors_never_lower_the_elbo_where_pairs_weigh_less(
+    ratings: Ratings, stage_one: Exposure, adjustment: str, weight: str, precision: str, slack: float
+) -> None:
+    settings = {"outcome": "poisson", "adjustment": adjustment, "unobservedWeight": 0.2, "confounderWeight": weight}
+    own = stage_one if adjustment == "deconfounded" else None
+    model = fit_outcome(ratings, outcome(**settings, precision=precision, maxIter=30), own)
+    assert (np.diff(model.objective) >= -slack).all()
 
 
 @pytest.mark.parametrize("weight", ["user", "pooled"])
@@ -125,37 +143,3 @@ def test_few_conjugate_gradients_never_go_uphill_and_come_as_far(
     for history in (exact, few):
         assert (np.diff(history) <= 1e-12 * history[0]).all()
     assert few[-1] <= 1.01 * exact[-1]
-
-
-@pytest.mark.parametrize("adjustment", ["none", "ipw", "deconfounded"])
-@pytest.mark.parametrize(("weight", "precision", "slack"), [("user", "float64", 0.0), ("global", "float32", 1e-4)])
-def test_balanced_factors_never_lower_the_elbo_where_pairs_weigh_less(
-    ratings: Ratings, stage_one: Exposure, adjustment: str, weight: str, precision: str, slack: float
-) -> None:
-    settings = {"outcome": "poisson", "adjustment": adjustment, "unobservedWeight": 0.2, "confounderWeight": weight}
-    own = stage_one if adjustment == "deconfounded" else None
-    model = fit_outcome(ratings, outcome(**settings, precision=precision, maxIter=30), own)
-    assert (np.diff(model.objective) >= -slack).all()
-
-
-@pytest.mark.parametrize("kind", ["weighted", "poisson"])
-def test_the_estimator_finds_the_same(spark: SparkSession, ratings: Ratings, kind: str) -> None:
-    estimator = outcome(outcome=kind, exposureModel=exposure())
-    on_spark = estimator.fit(NAMES.frame(spark))
-    here = fit_outcome(ratings, estimator, fit_exposure(ratings, exposure()))
-    np.testing.assert_allclose(here.objective, on_spark.objectiveHistory, rtol=1e-9)
-    assert_same(here.users, by_id(on_spark.userFactors)["features"], 1e-8)
-    on_spark.release()
-
-
-def test_what_does_not_belong_is_refused_and_sweeps_that_run_out_have_not_converged(
-    ratings: Ratings, stage_one: Exposure
-) -> None:
-    for converged, tol in ((False, 1e-9), (True, 0.99)):
-        assert fit_outcome(ratings, outcome(adjustment="none", maxIter=10, tol=tol)).facts.converged == converged
-    with pytest.raises(ConfigError, match="adjustment=deconfounded with none"):
-        fit_outcome(ratings, outcome())
-    with pytest.raises(ConfigError, match="adjustment=ipw with an exposure model"):
-        fit_outcome(ratings, outcome(adjustment="ipw"), stage_one)
-    with pytest.raises(ConfigError, match="propensityCol"):
-        fit_outcome(ratings, outcome(adjustment="ipw", propensityCol="p"))

@@ -46,33 +46,12 @@ def dense_value(model: Outcome, weight: float) -> Array:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("weight", [0.0, 0.5])
-def test_lists_are_those_of_the_dense_reference(
-    ratings: Ratings, stage_one: Exposure, kind: str, weight: float
-) -> None:
+def test_lists_match_the_dense_reference(ratings: Ratings, stage_one: Exposure, kind: str, weight: float) -> None:
     model = fit_outcome(ratings, DeconfoundedMF(rank=2, maxIter=3, **KINDS[kind]), stage_one)
     places = rank_unseen(model, ratings, 3, weight)
     expected = dense_lists(dense_value(model, weight), 3, seen_in(ratings))
     assert lists_of(places, len(model.users)) == expected
     np.testing.assert_allclose(places.score, model.scores(places.user, places.item), atol=1e-9)
-
-
-def test_popular_lists_hold_what_most_have_rated(ratings: Ratings) -> None:
-    seen = seen_in(ratings)
-    counts = np.broadcast_to(seen.sum(axis=0).astype(float), seen.shape)
-    assert lists_of(rank_popular(ratings, 4), len(seen)) == dense_lists(counts, 4, seen)
-
-
-def test_some_users_get_the_lists_that_they_have_among_all(ratings: Ratings, stage_one: Exposure) -> None:
-    model = fit_outcome(ratings, DeconfoundedMF(rank=2, maxIter=3), stage_one)
-    some = np.array([1, 4, 5])
-    for rank in (
-        lambda users: rank_unseen(model, ratings, 3, 0.5, users),
-        lambda users: rank_popular(ratings, 3, users),
-    ):
-        every, found = rank(None), rank(some)
-        chosen = np.isin(every.user, some)
-        for one, other in zip(found, every, strict=True):
-            np.testing.assert_array_equal(one, other[chosen])
 
 
 def test_metrics_are_those_of_spark(spark: SparkSession, ratings: Ratings) -> None:

@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from pyspark.ml import Estimator, Model, Pipeline, PipelineModel
+from pyspark.ml import Estimator, Model, PipelineModel
 from pyspark.ml.param import Params
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.models.fitting.facts import OutcomeFacts
 from tests.frames import frame_of
 from tests.models.data_sets import NAMES, NUMBERS, RATED, DataSet, by_id, exposure, outcome
-from tests.problems import assert_same
 
 
 class Configuration(NamedTuple):
@@ -96,7 +95,7 @@ def facts_of(model: Any) -> dict[str, Any]:
     return {name: value for name, value in public.items() if isinstance(value, float | int | list | OutcomeFacts)}
 
 
-def test_a_list_of_maps_gives_models_with_the_params_and_the_uid_of_their_estimator(
+def test_a_list_of_maps_gives_models_with_their_estimators_params(
     of: Configuration, estimator: Any, model: Any, pairs: DataFrame
 ) -> None:
     """As those of MLlib, so that a map made for the estimator holds for the model too."""
@@ -129,25 +128,6 @@ def test_a_loaded_estimator_is_the_saved_one(estimator: Any, tmp_path: Path) -> 
     loaded = type(estimator).read().load(f"{tmp_path}/estimator")
     assert (loaded.uid, values_of(loaded)) == (estimator.uid, values_of(estimator))
     assert [p.name for p in loaded._paramMap] == [p.name for p in estimator._paramMap]
-
-
-@pytest.mark.long
-def test_a_loaded_pipeline_fits_the_same_model_in_blocks(
-    spark: SparkSession, of: Configuration, estimator: Any, model: Any, tmp_path: Path
-) -> None:
-    """Told so by a map. Neither blocks nor their exchange change more than the rounding."""
-    Pipeline(stages=[estimator]).save(f"{tmp_path}/pipeline")
-    layout = {estimator.numBlocks: 3, estimator.exchange: "blocks"}
-    loaded = Pipeline.load(f"{tmp_path}/pipeline")
-    (stage,) = loaded.fit(of.data.frame(spark), {estimator.maxIter: 1, **layout}).stages
-    assert [stage.getOrDefault(param.name) for param in layout] == [3, "blocks"]
-    for name, frame in factors_of(stage).items():
-        found, expected = by_id(frame), by_id(factors_of(model)[name])
-        assert found.pop("id") == expected.pop("id")
-        for column, values in expected.items():
-            if values.dtype != object:  # null where there is no such column
-                assert_same(found[column], values, 1e-8)
-    stage.release()
 
 
 def test_a_loaded_model_says_the_same_to_the_last_bit(model: Any, pairs: DataFrame, tmp_path: Path) -> None:

@@ -9,22 +9,7 @@ from dcrec_spark.models.families.registry import FAMILIES
 PACKAGE = Path(dcrec_spark.__file__).parent
 TREES = {path.relative_to(PACKAGE): ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
 # From the ground up. Each room uses those before it; what lies in no room belongs to the first floor.
-FLOORS = ["families", "params", "persistence", "fitting", "exposure", "explain", "certainty", "outcome"]
 STEPS = {"GaussianSteps", "GammaPoissonSteps", "GammaPoisson", "Shared", "SharedGammas"}
-
-
-def test_no_room_uses_one_above_it() -> None:
-    """Imports that are deferred or for types only count, too."""
-    upward = {
-        (path, module)
-        for path, tree in TREES.items()
-        if path.parts[0] == "models" and path.name != "__init__.py"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dcrec_spark.models.")
-        for module in [str(node.module).split(".")[2]]
-        if FLOORS.index(module) > FLOORS.index(path.parts[1].removesuffix(".py"))
-    }
-    assert upward == set()
 
 
 def is_switch(node: ast.AST) -> bool:

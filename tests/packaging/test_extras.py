@@ -2,19 +2,16 @@
 
 import json
 import re
-import subprocess
 import sys
 import tomllib
 from importlib.metadata import distributions
-from pathlib import Path
 from typing import Any
 
 import pytest
 from packaging.specifiers import SpecifierSet
 
 from dcrec_spark.errors import EXTRAS
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.spark.standalone import ROOT, finished
 
 # Tells, as JSON on its last line, what can be imported where the packages of all extras are hidden.
 PROGRAM = """
@@ -55,9 +52,9 @@ NEED_AN_EXTRA = {
 def without_extras() -> dict[str, Any]:
     hidden = [package for packages in EXTRAS.values() for package in packages]
     command = [sys.executable, "-c", PROGRAM, json.dumps(hidden), json.dumps(list(NEED_AN_EXTRA))]
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
-    assert finished.returncode == 0, finished.stderr
-    seen: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+    run = finished(*command, cwd=ROOT)
+    assert run.returncode == 0, run.stderr
+    seen: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
     return seen
 
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,10 +10,10 @@ import pytest
 from dcrec_spark.errors import EXTRAS
 from dcrec_spark.spark.java import ensure_java
 from dcrec_spark.version import __version__
+from tests.spark.standalone import ROOT, finished
 
 pytestmark = pytest.mark.process
 
-ROOT = Path(__file__).resolve().parents[2]
 FIT = """
 from pyspark.sql import SparkSession
 
@@ -29,19 +28,10 @@ print(len(top), {len(row["recommendations"]) for row in top})
 """
 
 
-def run(*command: object, environment: dict[str, str] | None = None, **options: object) -> str:
-    finished = attempt(*command, environment=environment, **options)
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    return finished.stdout
-
-
-def attempt(
-    *command: object, environment: dict[str, str] | None = None, **options: object
-) -> subprocess.CompletedProcess[str]:
-    words = [str(word) for word in command]
-    return subprocess.run(  # type: ignore[call-overload,no-any-return]
-        words, capture_output=True, text=True, timeout=800, check=False, env=environment, **options
-    )
+def run(*command: object, environment: dict[str, str] | None = None, cwd: Path | None = None) -> str:
+    done = finished(*command, env=environment, cwd=cwd, seconds=800)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def install(python: Path, *requirements: str) -> None:
@@ -87,14 +77,12 @@ def test_alone_it_brings_none_of_the_extras(activated: dict[str, str], tmp_path:
 
 
 def test_alone_its_command_says_what_to_install(activated: dict[str, str], tmp_path: Path) -> None:
-    finished = attempt("dcrec", "--help", environment=activated, cwd=tmp_path)
-    assert finished.returncode == 2
-    assert re.fullmatch(r"click, .* are not installed, .*: pip install 'dcrec-spark\[jobs\]'\n", finished.stderr)
+    refused = finished("dcrec", "--help", env=activated, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert re.fullmatch(r"click, .* are not installed, .*: pip install 'dcrec-spark\[jobs\]'\n", refused.stderr)
 
 
-def test_with_the_extra_jobs_its_command_runs_jobs(
-    wheel: Path, environment: Path, activated: dict[str, str], tmp_path: Path
-) -> None:
+def test_with_its_extra_it_runs_jobs(wheel: Path, environment: Path, activated: dict[str, str], tmp_path: Path) -> None:
     """The last test: it adds to the environment."""
     install(environment / "bin" / "python", f"{wheel}[jobs]")
     assert run("dcrec", "--version", environment=activated, cwd=tmp_path) == f"dcrec, version {__version__}\n"
@@ -108,6 +96,6 @@ def test_with_the_extra_jobs_its_command_runs_jobs(
     given = ("input.format=csv", "input.path=ratings.csv", "output.path=tables", *ranks)
     run("dcrec", "retrain", *(word for one in given for word in ("--set", one)), environment=activated, cwd=tmp_path)
     assert (tmp_path / "tables" / "CURRENT").exists()
-    refused = attempt("dcrec", "tune", "--set", "output.path=search", environment=activated, cwd=tmp_path)
+    refused = finished("dcrec", "tune", "--set", "output.path=search", env=activated, cwd=tmp_path)
     assert refused.returncode == 2
     assert "pip install 'dcrec-spark[tune]'" in refused.stderr

@@ -1,4 +1,4 @@
-"""Commits on an object store, in memory: the server's own words are in tests/warehouse/test_object_store.py."""
+"""Commits on object stores, in memory: the servers' own words are in tests/warehouse."""
 
 import time
 from typing import Any
@@ -11,14 +11,15 @@ from dcrec_spark.publish.manifest import check_manifest, fingerprint
 from dcrec_spark.publish.object_store import ObjectStoreSink
 from dcrec_spark.publish.parquet import StagedRun
 from dcrec_spark.storage.staging import STALE_SECONDS
-from tests.storage.stores import MemoryObjects
+from tests.storage.stores import MemoryObjects, NumberedObjects
 
 ROOT = "/out"
 
 
-@pytest.fixture
-def files() -> MemoryObjects:
-    return MemoryObjects()
+@pytest.fixture(params=[MemoryObjects, NumberedObjects])
+def files(request: pytest.FixtureRequest) -> MemoryObjects:
+    store: MemoryObjects = request.param()
+    return store
 
 
 @pytest.fixture
@@ -65,11 +66,11 @@ def test_of_two_publishers_the_second_to_commit_loses(sink: ObjectStoreSink, fil
     assert not files.exists(f"{ROOT}/run_id=ba")
 
 
-def test_a_lost_answer_is_no_conflict_and_a_store_that_is_away_is_said(
+def test_a_lost_answer_is_no_conflict_and_a_store_away_is_named(
     sink: ObjectStoreSink, files: MemoryObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(sink, "a")
-    put = MemoryObjects.write_over
+    put = type(files).write_over
 
     def twice(files: MemoryObjects, *given: Any) -> None:
         put(files, *given)
@@ -79,7 +80,7 @@ def test_a_lost_answer_is_no_conflict_and_a_store_that_is_away_is_said(
         raise OSError("timed out")
 
     with monkeypatch.context() as patch:
-        patch.setattr(MemoryObjects, "write_over", twice)
+        patch.setattr(type(files), "write_over", twice)
         publish(sink, "b")
     assert current(files) == "b"
     run = stage(sink, "c")
@@ -88,7 +89,7 @@ def test_a_lost_answer_is_no_conflict_and_a_store_that_is_away_is_said(
         ("write", "run c was not published: s3a://shop/out: timed out"),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(MemoryObjects, step, away)
+            patch.setattr(type(files), step, away)
             with pytest.raises(DcrecError, match=message):
                 sink.commit(run, {})
     sink.discard(run)
@@ -126,7 +127,7 @@ def test_old_runs_go_and_an_older_one_is_gone_back_to(sink: ObjectStoreSink, fil
 def test_a_damaged_pointer_hides_no_run_and_a_rollback_mends_it(sink: ObjectStoreSink, files: MemoryObjects) -> None:
     for run_id in ("r1", "r2"):
         publish(sink, run_id)
-    files.write(f"{ROOT}/CURRENT", b"?!")
+    files.write_over(f"{ROOT}/CURRENT", b"?!", files.version(f"{ROOT}/CURRENT"))
     assert sink.run_ids() == ["r1", "r2"]
     sink.restore("r1")
     assert current(files) == "r1"
@@ -142,4 +143,8 @@ def test_leftovers_go_when_they_are_old(sink: ObjectStoreSink, files: MemoryObje
         if "living/lists" not in path:
             files.times[path] = long_ago
     sink.remove_leftovers()
-    assert {entry.name for entry in files.list(ROOT)} == {"CURRENT", "run_id=published", "run_id=living"}
+    assert {entry.name.partition(".0")[0] for entry in files.list(ROOT)} == {
+        "CURRENT",
+        "run_id=published",
+        "run_id=living",
+    }

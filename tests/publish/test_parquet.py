@@ -14,8 +14,8 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
-from dcrec_spark import PublishedRun, current_run
-from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DataError, DcrecError
+from dcrec_spark import current_run
+from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import current_run_id, read_current
 from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.object_store import open_output
@@ -119,16 +119,6 @@ def test_published_tables_are_read_back(spark: SparkSession, tmp_path: Path) -> 
         read_current(spark, output, "recommendations")
 
 
-def test_a_reader_stays_on_the_run_it_opened(spark: SparkSession, tmp_path: Path) -> None:
-    output = str(tmp_path / "with space")
-    publish(spark, output, "r1", tables_of(spark, "r1"), record_of)
-    opened = read_current(spark, output, "recommendations")
-    publish(spark, output, "r2", tables_of(spark, "r2"), record_of)
-    assert {row.run_id for row in opened.collect()} == {"r1"}
-    assert {row.run_id for row in read_current(spark, output, "recommendations").collect()} == {"r2"}
-    assert current_run_id(output) == "r2"
-
-
 def test_a_reader_of_a_run_that_is_removed_finds_its_rows_or_an_error_and_no_other_rows(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -144,19 +134,6 @@ def test_a_reader_of_a_run_that_is_removed_finds_its_rows_or_an_error_and_no_oth
     with pytest.raises(Exception, match="run_id=r1"):
         opened.collect()
     assert {row.run_id for row in read_current(spark, output, "recommendations").collect()} == {"r3"}
-
-
-def test_a_refused_audit_publishes_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    publish(spark, str(tmp_path), "r1", tables_of(spark, "r1"), record_of)
-
-    def refuse(staged: StagedRun) -> None:
-        seen = spark.read.parquet(staged.uri("recommendations"))
-        raise AuditError(f"{seen.count()} rows, not 6")
-
-    with pytest.raises(AuditError, match="5 rows, not 6"):
-        publish(spark, str(tmp_path), "r2", tables_of(spark, "r2"), record_of, refuse)
-    assert run_that_is_read(tmp_path) == "r1"
-    assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", "run_id=r1"]
 
 
 def test_a_published_run_id_is_never_written_again(tmp_path: Path) -> None:
@@ -199,10 +176,9 @@ def test_what_is_no_table_is_published_too_and_checked_to_its_last_file(spark: S
 @pytest.mark.parametrize(
     ("output", "why"),
     [
-        ("s3a://bucket/out", "S3 needs a driver with a JVM"),
-        ("s3://bucket/out", r"object store.*only s3a: .*\(s3a://bucket/\.\.\.\)"),
-        ("ftp://host/out", "ftp: is not supported"),
-        ("hdfs://namenode/out", "HDFS needs a driver with a JVM"),
+        ("s3a://bucket/out", "s3a: needs a driver with a JVM"),
+        ("hdfs://namenode/out", "hdfs: needs a driver with a JVM"),
+        ("file://host/out", "expected an absolute path after file:"),
         ("/out/*", "without line breaks and any of the characters"),
         (" ", "expected a path"),
     ],
@@ -233,7 +209,7 @@ def test_a_damaged_run_is_told_from_a_whole_one(tmp_path: Path, damage: Callable
 
 
 @pytest.mark.parametrize("before", ["r1", None])
-def test_a_run_that_is_damaged_as_it_is_published_is_withdrawn(
+def test_a_run_damaged_meanwhile_is_withdrawn(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
 ) -> None:
     if before:
@@ -253,16 +229,6 @@ def test_a_run_that_is_damaged_as_it_is_published_is_withdrawn(
     assert current_run_id(str(tmp_path)) == before
     assert {path.name for path in tmp_path.glob("run_id=*")} == ({"run_id=r1"} if before else set())
     assert hidden_names(tmp_path) == set()
-
-
-def test_a_damaged_run_leaves_a_newer_one_in_its_place(tmp_path: Path) -> None:
-    old = stage_by_hand(tmp_path, "r1")
-    commit(old, {})
-    commit(stage_by_hand(tmp_path, "r2"), {})
-    (tmp_path / "run_id=r1" / "run.json").unlink()
-    with pytest.raises(DcrecError, match="withdrawn"):
-        open_output(str(tmp_path)).verify(old)
-    assert run_that_is_read(tmp_path) == "r2"
 
 
 def test_a_failed_run_leaves_its_record_beside_the_published_ones(tmp_path: Path) -> None:
@@ -300,35 +266,6 @@ def test_a_commit_killed_at_any_step_leaves_the_old_run_or_the_new(tmp_path: Pat
     assert hidden_names(tmp_path) == set()
     published = {"old", "new", resumed}
     assert {path.name for path in tmp_path.glob("run_id=*")} == {f"run_id={run}" for run in published}
-
-
-@pytest.mark.parametrize("step", ["rename", "write"])
-def test_an_error_in_the_commit_is_undone_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    commit(stage_by_hand(tmp_path, "old"), {})
-    staged = stage_by_hand(tmp_path, "new")
-    whole = getattr(LocalFiles, step)
-
-    def full_disk(self: LocalFiles, *arguments: object) -> None:
-        if str(arguments[-1]).endswith("run_id=new") or str(arguments[0]).endswith("CURRENT"):
-            raise OSError(28, "No space left on device")
-        whole(self, *arguments)
-
-    monkeypatch.setattr(LocalFiles, step, full_disk)
-    with pytest.raises(OSError, match="No space left"):
-        commit(staged, {})
-    discard(staged)
-    assert run_that_is_read(tmp_path) == "old"
-    assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", "run_id=old"]
-
-
-def test_of_two_publishers_the_second_to_commit_loses(tmp_path: Path) -> None:
-    first, second = stage_by_hand(tmp_path, "a"), stage_by_hand(tmp_path, "b")
-    commit(first, {})
-    with pytest.raises(ConflictError, match=r"run b was not published: .* to run a after"):
-        commit(second, {})
-    discard(second)
-    assert run_that_is_read(tmp_path) == "a"
-    assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", "run_id=a"]
 
 
 def test_a_run_that_began_before_another_was_published_loses_before_it_writes(tmp_path: Path) -> None:
@@ -468,13 +405,6 @@ def output(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_current_run_has_a_name_a_directory_and_a_record(output: Path) -> None:
-    run = current_run(str(output))
-    assert run == PublishedRun("r2", f"file://{output}/run_id=r2", {"run_id": "r2", "status": "published"})
-    (output / "CURRENT").write_text("r1", encoding="utf-8")
-    assert current_run(str(output)).run_id == "r1"
-
-
 def test_what_is_missing_is_named(output: Path) -> None:
     (output / "run_id=r2" / "manifest.json").unlink()
     (output / "run_id=r2" / "run.json").unlink()
@@ -498,3 +428,32 @@ def test_a_damaged_record_is_named(output: Path, content: bytes | str) -> None:
         record.mkdir()
     with pytest.raises(DataError, match=r"run_id=r2/run\.json is damaged: .*restore it"):
         current_run(str(output))
+
+
+def test_a_damaged_run_leaves_a_newer_one_in_its_place(tmp_path: Path) -> None:
+    old = stage_by_hand(tmp_path, "r1")
+    commit(old, {})
+    commit(stage_by_hand(tmp_path, "r2"), {})
+    (tmp_path / "run_id=r1" / "run.json").unlink()
+    with pytest.raises(DcrecError, match="withdrawn"):
+        open_output(str(tmp_path)).verify(old)
+    assert run_that_is_read(tmp_path) == "r2"
+
+
+@pytest.mark.parametrize("step", ["rename", "write"])
+def test_an_error_in_the_commit_is_undone_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    commit(stage_by_hand(tmp_path, "old"), {})
+    staged = stage_by_hand(tmp_path, "new")
+    whole = getattr(LocalFiles, step)
+
+    def full_disk(self: LocalFiles, *arguments: object) -> None:
+        if str(arguments[-1]).endswith("run_id=new") or str(arguments[0]).endswith("CURRENT"):
+            raise OSError(28, "No space left on device")
+        whole(self, *arguments)
+
+    monkeypatch.setattr(LocalFiles, step, full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        commit(staged, {})
+    discard(staged)
+    assert run_that_is_read(tmp_path) == "old"
+    assert sorted(os.listdir(tmp_path)) == [".lock", "CURRENT", "run_id=old"]

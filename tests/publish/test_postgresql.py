@@ -25,9 +25,7 @@ def test_an_address_of_another_form_is_refused_and_not_repeated(url: str) -> Non
     assert "hunter2" not in str(refusal.value)
 
 
-def test_executors_and_driver_get_the_same_address_and_password(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_executors_and_driver_get_the_same_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "password"
     file.write_text("first line\nsecond\n")
     monkeypatch.setenv("PGPASSWORD", "from outside")
@@ -82,19 +80,6 @@ class Away:
 
 def session(server: Away) -> Session:
     return Session(cast(Server, server), "tables", "warehouses.postgresql", lock_seconds=0.5)
-
-
-def test_a_server_that_stays_away_is_named_even_where_nothing_is_held() -> None:
-    server = Away(times=1)
-    one = session(server)
-
-    def step() -> None:
-        with one.transaction() as connection:
-            connection.broken = True
-            connection.execute("select 1")
-
-    with pytest.raises(DcrecError, match=r"broke, and the server was not back after 0\.5 s"):
-        one.through_restarts(step)
 
 
 def test_the_new_connection_holds_what_the_broken_one_held() -> None:

@@ -134,15 +134,6 @@ def test_rows_that_came_went_and_moved(spark: SparkSession) -> None:
         ("gone", "i1", "removed", 1, None),
         ("new", "i9", "added", None, 1),
     ]
-
-
-def test_without_a_run_before_every_row_is_added(spark: SparkSession) -> None:
-    found = changes(None, lists(spark, MONDAY)).collect()
-    assert {row["change"] for row in found} == {"added"}
-    assert len(found) == 6
-
-
-def test_places_that_hold_another_item(spark: SparkSession) -> None:
     assert turnover(lists(spark, MONDAY), lists(spark, TUESDAY)) == (5, 1)
 
 

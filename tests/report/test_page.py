@@ -11,15 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from pyspark.sql import SparkSession
 
 from dcrec_spark import MetricSettings, PredictiveCheck
 from dcrec_spark.evaluation.distributions import Histogram
 from dcrec_spark.evaluation.result import Estimate
-from dcrec_spark.plots import plot_predictive_check
 from dcrec_spark.report import page
 from dcrec_spark.report.facts import CertaintyFacts, DataFacts, GammaFacts, PartFacts, ReportFacts, Stage, StratumFacts
-from tests.frames import frame_of
 
 EVIL = "<script>alert('&')</script>"
 LISTS = (("catalogue_ndcg@10", 0.14), ("catalogue_rare_share@10", 0.07))
@@ -187,24 +184,6 @@ def test_the_page_loads_nothing_and_what_it_refers_to_is_there_once(html: str, r
     assert [name for name, times in ids.items() if times > 1] == []
 
 
-def test_figures_have_the_colours_of_the_page_and_a_description(html: str, read: Read) -> None:
-    pictures = re.findall(r"<svg.*?</svg>", html, re.DOTALL)
-    assert len(pictures) == read.tags["figure"] == read.tags["figcaption"] >= 12
-    for picture in pictures:
-        assert re.match(r'<svg viewBox="0 0 \d+(\.\d+)? \d+(\.\d+)?" role="img" aria-label="[^"]{30,}">', picture)
-        assert set(re.findall(r"(?:fill|stroke): (#\w+)", picture)) - {"#ffffff"} == set()
-    assert len(set(pictures)) == len(pictures)
-
-
-def test_what_fails_comes_first(read: Read) -> None:
-    assert list(read.sections)[1:3] == ["problems", "metrics"]
-    problems = read.sections["problems"]
-    assert "Exposure predictive check FAILED (p = 0.995)" in problems
-    assert "Outcome stage: 3 iterations. NOT converged" in problems
-    good = facts(check=check(0.5), stages=facts().stages[:1], problems=[])
-    assert page.problems(good) == []
-
-
 def test_metrics_stand_next_to_baselines_with_intervals_and_verdicts(read: Read) -> None:
     text = read.sections["metrics"]
     assert "this model 0.900 0.890 to 0.910" in text
@@ -257,14 +236,3 @@ def test_what_there_is_none_of_is_explained() -> None:
     assert "no reasons" in none["samples"]
     assert "no confounder part (adjustment = none)" in none["card"]
     assert "Do not read them as ratings" in none["metrics"]
-
-
-def test_the_picture_of_a_check_shows_its_figures(spark: SparkSession) -> None:
-    p_values = [0.05, 0.3, 0.31, 0.5, 0.6, 0.8, 0.96, 0.97]
-    users = frame_of(spark, [(str(p), p) for p in p_values], "id string, p_value double").coalesce(1)
-    found = PredictiveCheck(users, 0.995, 0.6, 0.56, -90.0, np.linspace(-120.0, -100.0, 21), 8, 30, users)
-    figure = plot_predictive_check(found, bins=4)
-    left, right = figure.axes
-    assert [bar.get_height() for bar in left.patches] == [1, 2, 2, 3]
-    assert set(np.asarray(right.lines[0].get_xdata())) == {-3.0}
-    assert found.verdict in figure.get_suptitle()

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from tests.jobs.job import SMALL, in_sections
-from tests.spark.standalone import ROOT, free_port
+from tests.spark.standalone import ROOT, finished, free_port
 
 DAG = "dcrec_nightly"
 PAIRS = [(user, item) for user in range(20) for item in range(15) if (user + item) % 3]
@@ -57,9 +57,7 @@ class Airflow:
         return self.run_program(["airflow", *words], **variables)
 
     def run_program(self, command: Sequence[str], **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command, env={**self.environment, **variables}, capture_output=True, text=True, timeout=600, check=False
-        )
+        return finished(*command, env={**self.environment, **variables})
 
     def table(self, *words: str) -> list[dict[str, Any]]:
         """What Airflow lists, after lines of its log."""

@@ -1,13 +1,13 @@
 """The line of a crontab in docs/how-to/schedule.md, run as cron would run it."""
 
 import re
-import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests.clusters.commands import HOW_TO, blocks_of
+from tests.spark.standalone import finished
 
 pytestmark = pytest.mark.scheduler
 
@@ -37,7 +37,7 @@ def test_the_line_runs_the_job_for_today_and_keeps_its_log(tmp_path: Path) -> No
 
     # All that cron gives to a command.
     bare = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "SHELL": "/bin/sh"}
-    ran = subprocess.run(["/bin/sh", "-c", command], env=bare, cwd="/", capture_output=True, text=True, check=False)
+    ran = finished("/bin/sh", "-c", command, env=bare, cwd="/")
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (5, "", "")
     given = (tmp_path / "retrain.out").read_text().split()

@@ -18,7 +18,7 @@ import yaml
 from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.config.load import load_config
 from tests.clusters.commands import HOW_TO, blocks_of, run, with_values
-from tests.spark.standalone import ROOT, spark_home
+from tests.spark.standalone import ROOT, finished, spark_home
 
 pytestmark = [pytest.mark.scheduler, pytest.mark.timeout(600)]
 
@@ -33,8 +33,7 @@ print(json.dumps(Application.from_dict(yaml.safe_load(open(sys.argv[1]))).to_dic
 
 def in_the_environment(*command: object) -> subprocess.CompletedProcess[str]:
     folder = Path(os.environ["DCREC_SCHEDULERS"]) / "bin"
-    words = [str(folder / str(command[0])), *map(str, command[1:])]
-    return subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    return finished(folder / str(command[0]), *command[1:])
 
 
 def validate(file: Path) -> subprocess.CompletedProcess[str]:
@@ -106,12 +105,10 @@ def kubernetes() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         server.shutdown()
 
 
-def test_the_pod_that_spark_submit_asks_for_runs_the_job(
-    kubernetes: tuple[str, list[dict[str, Any]]], tmp_path: Path
-) -> None:
+def test_the_pod_of_spark_submit_runs_the_job(kubernetes: tuple[str, list[dict[str, Any]]], tmp_path: Path) -> None:
     address, made = kubernetes
     spark_home(tmp_path)
-    (command,) = blocks_of(HOW_TO / "run-on-a-cluster.md", "Kubernetes", "bash")
+    (command,) = blocks_of(HOW_TO / "run-on-kubernetes.md", "Submit from outside", "bash")
     command = with_values(command, {"https://host:6443": address})
     quick = "--conf spark.kubernetes.submission.waitAppCompletion=false"
 

@@ -1,7 +1,6 @@
 """OpenLineage by configuration alone, that of docs/how-to/schedule.md: what its events say of a run."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from dcrec_spark.spark.jars import Jar, bring_jars
 from tests.clusters.commands import HOW_TO, blocks_of, with_values
 from tests.jobs.job import SMALL, options_of, record_of, run_directory
 from tests.schedulers.airflow_home import RATINGS
-from tests.spark.standalone import ROOT, environment, spark_home
+from tests.spark.standalone import ROOT, environment, finished, spark_home
 
 pytestmark = [pytest.mark.scheduler, pytest.mark.timeout(900)]
 
@@ -31,10 +30,8 @@ def test_events_name_the_ratings_each_table_with_its_rows_and_the_namespace_of_t
     (tmp_path / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
     places = {"input.format": "csv", "input.path": "ratings.csv", "output.path": tmp_path / "out"}
 
-    done = subprocess.run(
-        [sys.executable, ROOT / "jobs/retrain.py", "--config", "lineage.yaml", *options_of({**SMALL, **places})],
-        env=environment(spark_home(tmp_path)), cwd=tmp_path, capture_output=True, text=True, timeout=800, check=False,
-    )  # fmt: skip
+    command = [sys.executable, ROOT / "jobs/retrain.py", "--config", "lineage.yaml", *options_of({**SMALL, **places})]
+    done = finished(*command, env=environment(spark_home(tmp_path)), cwd=tmp_path, seconds=800)
 
     assert done.returncode == 0, done.stderr
     events = [json.loads(line) for line in (tmp_path / "lineage.jsonl").read_text().splitlines()]

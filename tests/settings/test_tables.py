@@ -13,7 +13,7 @@ from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig, exposure_params, outcome_params
 from dcrec_spark.config.types import Section
 from dcrec_spark.settings.domains import Choice, Domain, Flag, Number
-from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, SECTIONS, Setting, in_section, params
+from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, SECTIONS, Setting, in_section
 
 ESTIMATORS: list[tuple[type[Any], tuple[Setting, ...]]] = [(PoissonFactorization, EXPOSURE), (DeconfoundedMF, OUTCOME)]
 CONFIGS: dict[str, type[Section]] = {"exposure": ExposureConfig, "outcome": OutcomeConfig, "engine": EngineConfig}
@@ -27,19 +27,11 @@ BOTH = [
 
 
 @pytest.mark.parametrize(("estimator", "settings"), ESTIMATORS)
-def test_the_constructor_has_the_names_and_defaults_of_the_table(
-    estimator: type[Any], settings: tuple[Setting, ...]
-) -> None:
+def test_the_constructor_has_the_tables_names_and_defaults(estimator: type[Any], settings: tuple[Setting, ...]) -> None:
     """In the same order, and with keywords only: editors read no tables."""
     parameters = [p for p in inspect.signature(estimator.__init__).parameters.values() if p.name != "self"]
     assert {p.kind for p in parameters} == {inspect.Parameter.KEYWORD_ONLY}
     assert [(p.name, p.default) for p in parameters] == [(s.param, s.default) for s in settings]
-
-
-@pytest.mark.parametrize(("estimator", "settings"), ESTIMATORS)
-def test_params_are_those_of_the_table(estimator: type[Any], settings: tuple[Setting, ...]) -> None:
-    declared = {param.name: param.doc for param in estimator().params}
-    assert declared == {name: setting.explain(as_param=True) for name, setting in params(settings).items()}
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -93,17 +85,6 @@ def test_a_default_is_a_value_and_a_meaning_reads_in_both_spellings(setting: Set
     assert setting.domain.check(setting.default) == setting.default
     assert not setting.doc.endswith(".")
     assert re.search(r"[{}]", setting.explain(as_param=True) + setting.explain(as_param=False)) is None
-
-
-def test_a_setting_names_only_settings_and_choices_that_there_are() -> None:
-    for settings in (EXPOSURE, OUTCOME):
-        by_name = {setting.name: setting for setting in settings}
-        for setting in settings:
-            assert set(re.findall(r"\{(\w+)\}", setting.doc)) <= by_name.keys(), setting.name
-            for other, choices in setting.concerns.items():
-                kind = by_name[other].domain
-                assert isinstance(kind, Choice)
-                assert set(choices) <= kind.options.keys(), setting.name
 
 
 @pytest.mark.parametrize(("name", "setting"), OF_SECTIONS, ids=lambda value: getattr(value, "name", None))

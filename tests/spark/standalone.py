@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,20 +33,20 @@ def plain_environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT)}
 
 
+def finished(
+    *command: object, env: Mapping[str, str] | None = None, cwd: Path | str | None = None, seconds: float = 600
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, whatever its exit code, and keep what it writes."""
+    words = [*map(str, command)]
+    return subprocess.run(words, env=env, cwd=cwd, capture_output=True, text=True, timeout=seconds, check=False)
+
+
 def run_plain(
     program: str, *arguments: str, cwd: Path, python: str = sys.executable
-) -> "subprocess.CompletedProcess[str]":
+) -> subprocess.CompletedProcess[str]:
     """Run Python source in a process that makes its own session, as a user does; its workers run ``python``."""
     settings = {"JAVA_HOME": str(ensure_java().path), "OMP_NUM_THREADS": "1", "PYSPARK_PYTHON": python}
-    return subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        env={**plain_environment(), **settings},
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=540,
-        check=False,
-    )
+    return finished(sys.executable, "-c", program, *arguments, env={**plain_environment(), **settings}, cwd=cwd)
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -73,9 +73,7 @@ def bare_environment(home: Path) -> dict[str, str]:
 
 
 def run(command: list[str | Path], home: Path, seconds: float = 600) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, env=environment(home), cwd=home.parent, capture_output=True, text=True, timeout=seconds, check=False
-    )
+    return finished(*command, env=environment(home), cwd=home.parent, seconds=seconds)
 
 
 def free_port() -> int:

@@ -63,9 +63,7 @@ def published(master: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.usefixtures("spark")
-def test_the_main_job_runs_by_spark_submit_on_a_cluster(
-    published: subprocess.CompletedProcess[str], folder: Path
-) -> None:
+def test_the_main_job_runs_by_spark_submit(published: subprocess.CompletedProcess[str], folder: Path) -> None:
     """It publishes what it does in one process."""
     assert published.returncode == 0, published.stderr
     directory = run_directory(folder / "out")

@@ -16,12 +16,10 @@ from dcrec_spark.spark.compat import (
     frame_of_arrow,
     group_by_place,
     is_utf8,
-    keys_of_partitions,
     place,
     require_supported,
     try_cast,
 )
-from dcrec_spark.spark.session import build_session
 from tests.frames import frame_of
 
 N = 7
@@ -41,22 +39,9 @@ def test_other_versions_are_refused(use: Callable[[str], object], version: str) 
         use(version)
 
 
-def test_a_session_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: Mock(version="3.4.4"))
-    with pytest.raises(ConfigError, match=r"Spark 3\.4\.4 is not supported"):
-        build_session()
-
-
 def test_connect_of_3_5_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"from 4\.0 on, and this is Spark 3\.5\.9: use a classic session"):
         require_supported(Mock(spec=["version"], version="3.5.9"))
-
-
-@pytest.mark.parametrize("n", [1, N, 5000])
-def test_the_key_of_a_partition_is_hashed_to_it(spark: SparkSession, n: int) -> None:
-    """By Spark's own hash."""
-    keys = frame_of(spark, enumerate(keys_of_partitions(n)), "number int, key int")
-    assert keys.where(F.pmod(F.hash("key"), F.lit(n)) != F.col("number")).count() == 0
 
 
 @pytest.fixture

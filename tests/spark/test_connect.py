@@ -4,12 +4,14 @@ Needs grpcio-status, of the extra warehouse-test.
 """
 
 import json
+import subprocess
 from pathlib import Path
 
 import pyspark
 import pytest
 
 from dcrec_spark.spark.compat import series_of
+from tests.spark.standalone import ROOT, plain_environment
 from tests.spark.test_versions import HERE, run_python
 
 pytestmark = pytest.mark.process
@@ -51,10 +53,23 @@ print(json.dumps({"session": type(spark).__module__, "refused": refused, "answer
 """
 
 
-def test_a_connect_session_says_what_a_classic_one_does(tmp_path: Path) -> None:
-    """Of a model that it has fitted and saved, which the classic session loads. Blocks are refused with a way out."""
+@pytest.fixture(autouse=True)
+def supported() -> None:
     if series_of(pyspark.__version__) == "3.5":
         pytest.skip("its server is an archive of its own, and its sessions have no Arrow tables")
+
+
+def test_a_connect_session_keeps_the_contract_of_models() -> None:
+    """All of it but the fits over blocks, which are marked as long."""
+    command = [HERE, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/models/test_contract.py"]
+    environment = {**plain_environment(), "SPARK_REMOTE": "local[2]"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "12 passed, 3 deselected" in done.stdout
+
+
+def test_a_connect_session_says_what_a_classic_one_does(tmp_path: Path) -> None:
+    """Of a model that it has fitted and saved, which the classic session loads. Blocks are refused with a way out."""
     connect, classic = (
         json.loads(run_python(HERE, f"import os\n{environment}\n{ANSWERS}", step, tmp_path / "model").splitlines()[-1])
         for step, environment in (("fit", "os.environ['SPARK_REMOTE'] = 'local[2]'"), ("load", ""))

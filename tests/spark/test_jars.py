@@ -1,21 +1,16 @@
 """Java archives: listed with checksums, fetched once, refused when they are others."""
 
 import hashlib
-import signal
 import subprocess
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import Mock
-from xml.etree import ElementTree
 
 import pytest
-import structlog
-from click.testing import CliRunner
 from py4j.protocol import Py4JJavaError
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.jobs.cli import dcrec
 from dcrec_spark.spark import jars
 from dcrec_spark.spark.compat import SUPPORTED
 from dcrec_spark.spark.jars import Jar, fetch_jars, listed_jars, require_runtimes, series_with_runtime
@@ -41,17 +36,6 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
     return made
 
 
-def invoke(*arguments: str) -> str:
-    """Run a command of dcrec here, and return what it prints."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        return CliRunner().invoke(dcrec, arguments, catch_exceptions=False).stdout
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        structlog.reset_defaults()
-
-
 def test_every_archive_has_coordinates_and_a_checksum_and_no_address() -> None:
     listed = listed_jars("4.1.4")
     assert {jar.artifact.split("-")[0] for jar in listed if not jar.purpose} == {
@@ -72,25 +56,7 @@ def test_an_archive_is_fetched_once(tmp_path: Path, calls: list[Sequence[str]]) 
     assert path.read_bytes() == CONTENT
 
 
-def test_the_command_fetches_what_it_is_told_and_prints_the_value_of_spark_jars(
-    tmp_path: Path, calls: list[Sequence[str]]
-) -> None:
-    printed = invoke("jars", "thing", "--folder", str(tmp_path))
-    assert printed.split() == [f"{tmp_path}/thing-1.0.jar"]
-    assert len(calls) == 1
-
-
-@pytest.mark.parametrize(("version", "classifier"), [("1.0", None), ("1.0:tests", "tests")])
-def test_ivy_is_asked_for_one_archive_by_its_classifier_too(version: str, classifier: str | None) -> None:
-    wanted = WANTED._replace(version=version)
-    module = ElementTree.fromstring(wanted.module)
-    (dependency,), (artifact,) = module.iter("dependency"), module.iter("artifact")
-    assert (dependency.get("rev"), dependency.get("transitive")) == ("1.0", "false")
-    assert artifact.get("{http://ant.apache.org/ivy/maven}classifier") == classifier
-    assert wanted.file_name == f"thing-1.0{'-tests' if classifier else ''}.jar"
-
-
-def test_another_archive_than_the_listed_one_is_refused(
+def test_another_archive_is_refused(
     tmp_path: Path, calls: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jars, "listed_jars", lambda _spark=None: [WANTED._replace(sha256="0" * 64)])
@@ -155,9 +121,7 @@ OF_4_1 = {"spark.jars": "jars/postgresql-42.7.14.jar,jars/iceberg-spark-runtime-
         ),
     ],
 )
-def test_an_archive_of_another_spark_and_one_that_is_missing_are_refused(
-    version: str, conf: dict[str, str], words: str
-) -> None:
+def test_archives_of_another_spark_and_missing_ones_are_refused(version: str, conf: dict[str, str], words: str) -> None:
     session = Mock(version=version)
     session.sparkContext.getConf().getAll.return_value = [("spark.sql.warehouse.dir", "org.apache.iceberg.spark.x")]
     loader = session._jvm.java.lang.Thread.currentThread().getContextClassLoader()

@@ -1,12 +1,10 @@
 """Python workers: what they have to have, said in one sentence, and what they leave alone."""
 
-import gc
 import importlib
 import sys
 import venv
 import zipfile
 import zipimport
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +19,6 @@ from pyspark.sql import SparkSession
 
 import dcrec_spark
 from dcrec_spark import __version__
-from dcrec_spark.engine.cells import pack
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark import preflight, worker
 from dcrec_spark.spark.preflight import require_workers
@@ -141,22 +138,3 @@ def test_a_changed_archive_is_read_again(tmp_path: Path, monkeypatch: pytest.Mon
     archive(tmp_path / "modules.zip", "first_of_zip", "second_of_zip")
     importlib.invalidate_caches()
     assert importlib.import_module("second_of_zip").name == "second_of_zip"
-
-
-def test_it_holds_in_workers_and_nowhere_else(spark: SparkSession) -> None:
-    """From 3.12 on Python reads an archive when it is asked for a module, and is left alone."""
-
-    def asked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pack({})  # the package is imported
-        for batch in batches:
-            name = zipimport.zipimporter.invalidate_caches.__name__
-            frozen = gc.get_freeze_count() > 1_000  # every object of every module, not a few by chance
-            yield pa.RecordBatch.from_pydict({"name": [name] * batch.num_rows, "frozen": [frozen] * batch.num_rows})
-
-    answers = {
-        (row["name"], row["frozen"])
-        for row in spark.range(4).mapInArrow(asked, "name string, frozen boolean").collect()
-    }
-    assert answers == {("reread_if_changed" if sys.version_info < (3, 12) else "invalidate_caches", True)}
-    assert zipimport.zipimporter.invalidate_caches.__name__ == "invalidate_caches"
-    assert gc.get_freeze_count() == 0

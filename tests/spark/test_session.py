@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark import session
 from dcrec_spark.spark.java import ensure_java
-from tests.spark.standalone import ROOT, plain_environment
+from tests.spark.standalone import ROOT, finished, plain_environment
 
 LOGGING = f"-Dlog4j2.configurationFile={(ROOT / 'conf' / 'log4j2.properties').as_uri()}"
 
@@ -66,7 +65,7 @@ def report(command: list[str | Path], environment: dict[str, str], **arguments: 
     """Run REPORT in a process of its own: what it tells, and what it wrote to stderr, where Java names its options."""
     settings = {**plain_environment(), "REPORT_ARGUMENTS": json.dumps(arguments), **environment}
     settings.pop("JDK_JAVA_OPTIONS", None)
-    run = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=240, check=False)
+    run = finished(*command, env=settings, seconds=240)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout.splitlines()[-1]), run.stderr
 
@@ -137,48 +136,6 @@ def test_a_local_session_is_complete_by_itself(outside: pytest.MonkeyPatch) -> N
         "spark.executorEnv.MKL_NUM_THREADS": "1",
         "spark.executorEnv.VECLIB_MAXIMUM_THREADS": "1",
     }
-
-
-def test_who_names_a_collector_has_it(outside: pytest.MonkeyPatch) -> None:
-    """Two collectors stop the JVM before it starts; that of the executors is another JVM's."""
-
-    def options(conf: dict[str, str]) -> str:
-        return session._settings("name", None, conf)["spark.driver.defaultJavaOptions"].replace(f"{LOGGING} ", "")
-
-    assert options({"spark.driver.extraJavaOptions": "-Xss4m"}) == "-XX:+UseParallelGC"
-    assert options({"spark.executor.extraJavaOptions": "-XX:+UseZGC"}) == "-XX:+UseParallelGC"
-    assert options({"spark.driver.defaultJavaOptions": "-Dx=y"}) == "-Dx=y -XX:+UseParallelGC"
-    assert options({"spark.driver.extraJavaOptions": "-Xss4m -XX:+UseZGC"}) == LOGGING
-    assert options({"spark.driver.defaultJavaOptions": "-XX:+UseG1GC"}) == f"-XX:+UseG1GC {LOGGING}"
-    outside.setenv("PYSPARK_SUBMIT_ARGS", '--driver-java-options "-XX:+UseZGC" pyspark-shell')
-    assert options({}) == LOGGING
-    outside.delenv("PYSPARK_SUBMIT_ARGS")
-    outside.setenv("JDK_JAVA_OPTIONS", "-XX:+UseSerialGC")
-    assert options({}) == LOGGING
-
-
-def test_who_has_a_folder_of_settings_has_its_logging(outside: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without one, the executors that are started here log as their driver does."""
-    drivers, executors = "spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"
-    settings = session._settings("name", "local-cluster[2,1,1024]", {executors: "-Dx=y"})
-    assert settings[executors] == f"-Dx=y {LOGGING}"
-    assert LOGGING in settings[drivers]
-    outside.setenv("SPARK_CONF_DIR", str(tmp_path))
-    settings = session._settings("name", "local-cluster[2,1,1024]", {})
-    assert executors not in settings
-    assert settings[drivers] == "-XX:+UseParallelGC"
-
-
-@pytest.mark.usefixtures("outside")
-def test_on_a_cluster_nothing_local_is_imposed() -> None:
-    settings = session._settings("name", "spark://somewhere:7077", {})
-    assert (settings["spark.master"], settings["spark.driver.defaultJavaOptions"]) == (
-        "spark://somewhere:7077",
-        LOGGING,
-    )
-    local_only = ("driver.host", "driver.memory", "ui.enabled", "pyspark.python", "sql.shuffle.partitions")
-    for name in (*local_only, "executor.defaultJavaOptions", "driver.maxResultSize"):
-        assert f"spark.{name}" not in settings
 
 
 def test_the_stronger_source_wins(outside: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from dcrec_spark.publish.parquet import verify
 from dcrec_spark.spark.compat import series_of
 from dcrec_spark.spark.jars import fetch_jars, series_with_runtime
 from tests.jobs.job import SMALL, options_of, run_directory
-from tests.spark.standalone import ROOT, plain_environment
+from tests.spark.standalone import ROOT, finished, plain_environment
 
 pytestmark = pytest.mark.process
 
@@ -47,12 +46,9 @@ print(json.dumps(answers))
 
 
 def run_python(python: str, program: str, *arguments: object) -> str:
-    finished = subprocess.run(
-        [python, "-c", program, *map(str, arguments)],
-        **{"capture_output": True, "text": True, "cwd": ROOT, "env": plain_environment()},
-    )
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    return str(finished.stdout)
+    run = finished(python, "-c", program, *arguments, env=plain_environment(), cwd=ROOT)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
 
 
 @pytest.mark.parametrize(("saves", "loads"), [(HERE, OTHER), (OTHER, HERE)], ids=["to the other", "from the other"])

@@ -4,6 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable
 
+from dcrec_spark.storage.hadoop import Numbered
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.protocol import ChangedError, Entry
 
@@ -93,3 +94,12 @@ class MemoryObjects:
         if self.versions.get(path) != version:
             raise ChangedError(f"{path}: 412")
         self.write(path, content)
+
+    def create(self, path: str, content: bytes) -> None:
+        if path in self.contents:
+            raise FileExistsError(path)
+        self.write(path, content)
+
+
+class NumberedObjects(Numbered, MemoryObjects):
+    """A store that replaces nothing under a condition."""

@@ -82,20 +82,6 @@ def test_the_right_to_write_is_found_without_writing(files: Files, tmp_path: Pat
             files.check_writable(str(tmp_path) + "/long" * 760)
 
 
-def test_a_write_that_fails_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "CURRENT"
-    LocalFiles().write(str(path), b"old")
-
-    def fail(*_: object) -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="Input/output"):
-        LocalFiles().write(str(path), b"new")
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["CURRENT"]
-
-
 def test_a_held_lock_is_a_conflict_and_a_freed_one_is_not(tmp_path: Path) -> None:
     impatient, path = LocalFiles(lock_seconds=0.1), f"{tmp_path}/.lock"
     conflict = pytest.raises(ConflictError, match="another process holds")
@@ -179,3 +165,17 @@ def test_leftovers_of_a_killed_process_go_at_once_and_those_of_a_living_one_stay
         with staged(FILES, f"{tmp_path}/model"):
             assert Path(living).exists()
     assert os.listdir(tmp_path) == []
+
+
+def test_a_write_that_fails_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "CURRENT"
+    LocalFiles().write(str(path), b"old")
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        LocalFiles().write(str(path), b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["CURRENT"]

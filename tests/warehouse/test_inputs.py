@@ -41,9 +41,7 @@ def found(spark: SparkSession, given: InputConfig) -> list[tuple[int, int, float
     ("table", "provider"),
     [("sea.inputs.ratings", "iceberg"), ("rest.inputs.ratings", "iceberg"), ("inputs_delta.ratings", "delta")],
 )
-def test_a_table_is_read_as_of_the_snapshot_that_was_current_or_is_named(
-    spark: SparkSession, table: str, provider: str
-) -> None:
+def test_a_table_is_read_as_of_a_snapshot(spark: SparkSession, table: str, provider: str) -> None:
     create(spark, table, provider, ROWS)
     given = InputConfig(format="table", table=table)
     monday = pin_snapshot(spark, given)
@@ -70,7 +68,7 @@ def test_a_hive_table_has_no_snapshots(spark: SparkSession) -> None:
         pin_snapshot(spark, InputConfig(format="table", table="inputs_hive.nothing"))
 
 
-def test_postgresql_gives_a_table_or_what_a_query_finds(
+def test_postgresql_gives_a_table_or_a_query(
     spark: SparkSession, postgresql: Postgresql, database: psycopg.Connection
 ) -> None:
     database.execute("create table ratings_in (reader bigint, book bigint, stars real)")
@@ -91,15 +89,6 @@ def test_postgresql_gives_a_table_or_what_a_query_finds(
         read_listed(spark, "recommend.catalogue", "books_in", given, {"item": LongType()}, ("price",))
     with pytest.raises(ConfigError, match=r"input.format=jdbc; expected null"):
         pin_snapshot(spark, given.model_copy(update={"snapshot": "1"}))
-
-
-def test_a_catalogue_may_be_a_file_where_the_ratings_are_files(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "books.csv").write_text("item,shelf\n10,a\nnone,b\n")
-    given = InputConfig(format="parquet", path="any")
-    read = read_listed(
-        spark, "recommend.catalogue", str(tmp_path / "books.csv"), given, {"item": LongType()}, ("shelf",)
-    )
-    assert sorted(map(tuple, read.collect()), key=str) == [(10, "a"), (None, "b")]
 
 
 def runs_of(table: str, output: Path) -> Callable[[], dict[str, Any]]:
@@ -126,15 +115,3 @@ def test_a_snapshot_that_was_fitted_to_is_not_read_again(spark: SparkSession, tm
     assert '"validate"' not in (skipped / "run.json").read_text()  # not a row was read
     spark.sql("INSERT INTO sea.news.ratings VALUES (0, 0, 4.0)")
     assert run()["run_id"] != first["run_id"]
-
-
-def test_a_delta_table_that_was_created_again_is_another_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Its versions begin at 0 again."""
-    create(spark, "news_again.ratings", "delta", pairs())
-    run = runs_of("news_again.ratings", tmp_path / "out")
-    first = run()
-    spark.sql("DROP TABLE news_again.ratings")
-    create(spark, "news_again.ratings", "delta", pairs(first_user=1))
-    second = run()
-    assert second["run_id"] != first["run_id"]
-    assert second["input_snapshot"] == first["input_snapshot"]

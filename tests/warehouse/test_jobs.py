@@ -39,7 +39,7 @@ def judges_of(scratch: Path, database: psycopg.Connection, namespace: str) -> li
     return [hadoop_judge(scratch, namespace), postgresql_judge(database, namespace)]
 
 
-def test_a_run_publishes_the_same_rows_to_parquet_iceberg_and_postgresql(
+def test_a_run_publishes_the_same_rows_to_all_places(
     settings: Path, scratch: Path, database: psycopg.Connection
 ) -> None:
     own = {

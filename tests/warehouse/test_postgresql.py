@@ -77,9 +77,7 @@ def test_a_lock_that_another_holds_ends_with_5_and_one_that_is_released_is_waite
     assert warehouse.now("recommendations") == staged.token
 
 
-def test_a_reader_inside_a_transaction_sees_tables_of_one_run_and_holds_the_publisher_up(
-    place: Place, database: psycopg.Connection
-) -> None:
+def test_a_reader_in_a_transaction_sees_one_run(place: Place, database: psycopg.Connection) -> None:
     staged = place.stage("new", names=NAMES)
     with database.transaction():
         assert set(place.judge(NAMES[0])["run_id"]) == {"old"}
@@ -103,17 +101,6 @@ def test_what_a_dead_publisher_left_goes_and_what_a_living_one_stages_stays(
     with pytest.raises(ConflictError, match="run living was not published"):
         living.warehouse.commit(staged, record("living"))
     living.warehouse.discard(staged)
-
-
-def test_runs_beyond_those_to_keep_go_and_the_record_stays_with_each(
-    place: Place, database: psycopg.Connection
-) -> None:
-    for run_id in ("two", "three", "four"):
-        place.publish(run_id, 1, LISTS)
-    # The oldest goes with the next run, but not the one that still shows a table.
-    assert [run.run_id for run in place.warehouse.runs()] == ["two", "three", "old", "four"]
-    query = f"select record->>'status', record->'loss' = 'null' from {place.namespace}.dcrec_runs"
-    assert set(database.execute(query).fetchall()) == {("published", True)}
 
 
 def test_a_run_that_somebody_reads_stays_until_that_reader_has_ended(
@@ -187,7 +174,7 @@ def test_of_rollbacks_and_retentions_that_race_every_reader_finds_a_whole_run(
     assert back["done"] > 20
 
 
-def test_a_rank_twice_and_a_foreign_table_are_refused(
+def test_a_rank_twice_and_foreign_tables_are_refused(
     opened: Callable[..., Place], database: psycopg.Connection
 ) -> None:
     place = opened("postgresql")
@@ -201,23 +188,6 @@ def test_a_rank_twice_and_a_foreign_table_are_refused(
         place.warehouse.commit(staged, record("run"))
     place.warehouse.discard(staged)
     assert tables_in(database, place.namespace) == {"recommendations"}
-
-
-def test_a_password_is_read_from_a_file_and_never_repeated(
-    postgresql: Postgresql, spark: SparkSession, tmp_path: Path
-) -> None:
-    secret = tmp_path / "password"
-    secret.write_text("hunter2\n")
-    server = Server.open(postgresql.url, "publisher", str(secret), "warehouses.postgresql")
-    with pytest.raises(ConfigError, match="password authentication failed") as refusal:
-        server.connect("warehouses.postgresql.url")
-    assert "hunter2" not in f"{refusal.value} {server!r}"
-    wrong = PostgresqlWarehouse(spark, server, "any", 2, RUN_DATE, 1)
-    with pytest.raises(Exception, match="could not be loaded") as failure:
-        wrong._load("any", tables_of(spark, "run", 1)["runs"])
-    assert str(failure.value) == (
-        'warehouses.postgresql: any.any could not be loaded: FATAL: password authentication failed for user "publisher"'
-    )
 
 
 def fall_at(step: str, when: str, place: Place, server: Postgresql, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -303,3 +273,20 @@ def test_what_another_publisher_removed_while_the_server_was_away_is_not_committ
     with pytest.raises(ConflictError, match="another publisher removed what was staged"):
         place.warehouse.commit(staged, record("new"))
     assert look(place) == whole("old")
+
+
+def test_a_password_is_read_from_a_file_and_never_repeated(
+    postgresql: Postgresql, spark: SparkSession, tmp_path: Path
+) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("hunter2\n")
+    server = Server.open(postgresql.url, "publisher", str(secret), "warehouses.postgresql")
+    with pytest.raises(ConfigError, match="password authentication failed") as refusal:
+        server.connect("warehouses.postgresql.url")
+    assert "hunter2" not in f"{refusal.value} {server!r}"
+    wrong = PostgresqlWarehouse(spark, server, "any", 2, RUN_DATE, 1)
+    with pytest.raises(Exception, match="could not be loaded") as failure:
+        wrong._load("any", tables_of(spark, "run", 1)["runs"])
+    assert str(failure.value) == (
+        'warehouses.postgresql: any.any could not be loaded: FATAL: password authentication failed for user "publisher"'
+    )

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.publish.current import current_run
 from dcrec_spark.publish.object_store import open_output
 from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from dcrec_spark.publish.protocol import publish
 from dcrec_spark.publish.several import Several
-from tests.warehouse.judges import Judge, Place, directory_judge, watching
+from tests.warehouse.judges import Judge, Place, directory_judge
 from tests.warehouse.tables import IDS, record, tables_of
 
 pytestmark = pytest.mark.warehouse
@@ -43,25 +42,6 @@ def places(spark: SparkSession, tmp_path: Path, opened: Callable[..., Place]) ->
     made = Places(spark, tmp_path / "out", opened("hive"), opened("postgresql", lock_seconds=5))
     made.publish("first")
     return made
-
-
-def test_the_record_says_what_each_place_has_and_every_reader_at_any_time_a_whole_table(places: Places) -> None:
-    def look(judge: Judge) -> frozenset[tuple[str, int]]:
-        return frozenset(judge("recommendations")["run_id"].value_counts().items())
-
-    directory, _, database = places.judges
-    with watching(lambda: look(directory), lambda: look(database)) as seen:
-        places.publish("second", users=3)
-        places.publish("third")
-    rows = {"first": 2 * len(IDS), "second": 6, "third": 2 * len(IDS)}
-    whole = {frozenset({run}) for run in rows.items()}
-    for found in seen:
-        assert found.keys() <= whole
-        assert found.total() > 20
-    assert places.all_show("third")
-    published = current_run(str(places.output)).record["warehouses"]
-    assert published["postgresql"]["tables"] == {"recommendations": 2 * len(IDS), "runs": 1}
-    assert places.hive.warehouse.now("runs") in published["hive"]["where"]
 
 
 @pytest.mark.parametrize("when", ["before the second place", "after the second place"])

@@ -74,7 +74,7 @@ def report_facts(
             StratumFacts(stratum.side, stratum.numbers, stratum.members, difference_of(stratum).estimates())
             for stratum in measurements.strata
         ]
-        or "A classical model alone has nothing to compare it with: name a second one (evaluation.compare_with).",
+        or "A model without the confounder has nothing to compare it with: name one (evaluation.compare_with).",
         certainty=certainty,
         gamma=_gamma(model),
         samples=samples,
@@ -101,7 +101,7 @@ def _describe(saved: SavedModel) -> str:
         shares = ", ".join(f"{weight:.2f} {name}" for name, weight in saved.model.weights.items() if weight > 0)
         return f"a blend of models: {shares}"
     get, exposure = saved.model.getOrDefault, saved.model.exposureModel
-    kind = {"none": "classical", "ipw": "weighted by inverse propensities"}.get(get("adjustment"), "deconfounded")
+    kind = {"none": "without the confounder", "ipw": "by inverse propensities"}.get(get("adjustment"), "deconfounded")
     text = f"{get('outcome')} matrix factorization, {kind}, rank {get('rank')}"
     return text if exposure is None else f"{text}, exposure rank {exposure.getOrDefault('rank')}"
 

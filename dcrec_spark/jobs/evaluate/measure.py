@@ -103,7 +103,7 @@ class Comparison:
 
     saved: SavedModel  # the evaluated model
     other: SavedModel | None  # the second saved model, if one is named
-    relatives: Mapping[str, ScoringVectors]  # of the second or the baseline model; empty for a classical model alone
+    relatives: Mapping[str, ScoringVectors]  # of the second or the baseline model; empty for one without the confounder
     training: DataFrame  # user_id, item_id, rating, ...
     test: DataFrame  # user_id, item_id, rating; all models know the ids, and no pair is in training
     n_test: int

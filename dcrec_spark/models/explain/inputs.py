@@ -102,17 +102,11 @@ def lay_out_pairs(
         require_columns(ratings, [user, item], [count] if count else [])
         weighted, values = (
             weighted.withColumn(COUNT, F.expr(exposure_values(count)["exposure_count"])),
-            {
-                **values,
-                "exposure_count": f"`{COUNT}`",
-            },
+            {**values, "exposure_count": f"`{COUNT}`"},
         )
     columns = [expression.strip("`") for expression in values.values()]
     rated = weighted.select(
-        quoted(user).alias("user_id"),
-        quoted(item).alias("item_id"),
-        *map(quoted, columns),
-        F.lit(False).alias(WANTED),
+        quoted(user).alias("user_id"), quoted(item).alias("item_id"), *map(quoted, columns), F.lit(False).alias(WANTED)
     )
     several = rated.groupBy(*PAIR).count().where("count > 1 and item_id is not null").first()
     if several:

@@ -177,8 +177,7 @@ def reasons_text(reasons: str | Column = _REASONS, name: str = "item_id") -> Col
 
     def listed(word: str, chosen: Column) -> Column:
         entries = F.transform(
-            chosen,
-            lambda r: F.format_string("%s (%s): %+.2f", r[name].cast("string"), r["rating"], r["contribution"]),
+            chosen, lambda r: F.format_string("%s (%s): %+.2f", r[name].cast("string"), r["rating"], r["contribution"])
         )
         return F.when(F.size(entries) > 0, F.concat(F.lit(f"{word} "), F.array_join(entries, ", ")))
 

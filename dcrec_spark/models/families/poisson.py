@@ -151,11 +151,7 @@ class PoissonOutcome(OutcomeFamily):
         one_rate = self.unobserved_weight == 1.0 and not self.weighted
         means = [TableColumn("features", self.rank, remembered=False)]
         means += [TableColumn("gamma", None, remembered=False)] if is_user else []
-        return (
-            *means,
-            TableColumn("outcome_shape", width),
-            TableColumn("outcome_rate", width, same_for_all=one_rate),
-        )
+        return (*means, TableColumn("outcome_shape", width), TableColumn("outcome_rate", width, same_for_all=one_rate))
 
     def table_of(self, memory: Arrays, is_user: bool, shared: SharedGammas) -> dict[str, Array]:
         """Means and posteriors of the rows."""

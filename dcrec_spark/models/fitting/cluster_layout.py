@@ -51,6 +51,10 @@ class ClusterLayout(Layout):
         """Blocks and ids of one side."""
         return (self.users, self.user_ids) if is_user else (self.items, self.item_ids)
 
+    def lend(self) -> "ClusterLayout":
+        """Return the layout for one of several fits, which frees none of its blocks."""
+        return self.with_sides(replace(self.users, lent=True), replace(self.items, lent=True))
+
     def environment(self) -> AbstractContextManager[None]:
         """Change the session's settings so that blocks stay in their partitions."""
         return fixed_placement(self.users.frame.sparkSession)
@@ -179,10 +183,7 @@ def _heavy_items(indexed: DataFrame, n_users: int, settings: LayoutSettings) -> 
 
 def _require_distinct_pairs(layout: ClusterLayout) -> None:
     """Refuse a pair that is given twice, which the fit would count twice. This also computes the blocks."""
-    sides = (
-        (layout.users, "duplicate_row", "duplicate_col"),
-        (layout.items, "duplicate_col", "duplicate_row"),
-    )
+    sides = ((layout.users, "duplicate_row", "duplicate_col"), (layout.items, "duplicate_col", "duplicate_row"))
     for side, user_column, item_column in sides:
         row = side.frame.agg(F.max(F.struct(F.col(user_column), F.col(item_column))).alias("pair")).first()
         pair = row["pair"] if row else None

@@ -40,6 +40,10 @@ class Layout(Observed, ABC):
         """Return the same layout with other blocks of the same rows."""
         return replace(self, users=users, items=items)  # type: ignore[type-var]
 
+    def lend(self) -> Self:
+        """Return the layout for one of several fits, which frees none of its blocks."""
+        return self
+
     @abstractmethod
     def environment(self) -> AbstractContextManager[None]:
         """Return the context in which half-steps run: settings of the session or of BLAS."""

@@ -26,6 +26,8 @@ from dcrec_spark.models.explain.explain import plain_reason
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.fitting.degeneracies import Degeneracy
+from dcrec_spark.models.fitting.fit_resources import FitResources
+from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.stages import FitCheckpoints, KeptSweep
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.lists import RankedLists
@@ -288,7 +290,8 @@ class Blend(Estimator[BlendModel]):
     """Estimator of a blend of models, with weights that held-out ratings choose.
 
     Each member is fitted twice: without the held-out ratings, by which the weights are chosen, and then, where its
-    weight is above 0, to all ratings. Members with the same exposure model share one fit of it.
+    weight is above 0, to all ratings. Members with the same exposure model share one fit of it. Members that differ in
+    their assumptions alone share the blocks of the ratings.
 
     Parameters
     ----------
@@ -365,15 +368,22 @@ class Blend(Estimator[BlendModel]):
         fit : distinguishes the checkpoints of fits to different ratings.
         """
         stages: dict[tuple[Any, ...], PoissonFactorizationModel] = {}
+        layouts: dict[tuple[Any, ...], Layout] = {}
         models = {}
-        for name, member in members.items():
-            shared = stages.get(_stage_one(member))
-            estimator = member.copy({} if shared is None else {member.exposureModel: shared})
-            self._observe(estimator, f"{fit}_{name}")
-            models[name] = estimator.fit(dataset)
-            stage_one = models[name].exposureModel
-            if stage_one is not None and not isinstance(member.getExposureModel(), PoissonFactorizationModel):
-                stages.setdefault(_stage_one(member), stage_one)
+        with FitResources() as resources:
+            for name, member in members.items():
+                shared = stages.get(_stage_one(member))
+                estimator = member.copy({} if shared is None else {member.exposureModel: shared})
+                self._observe(estimator, f"{fit}_{name}")
+                key = member.layoutKey()
+                others = [other for other in members.values() if other is not member and other.layoutKey() == key]
+                if others and key not in layouts:
+                    layouts[key] = member.lendLayout(dataset, others, resources)
+                estimator.lentLayout = layouts.get(key)
+                models[name] = resources.result(estimator.fit(dataset))
+                stage_one = models[name].exposureModel
+                if stage_one is not None and not isinstance(member.getExposureModel(), PoissonFactorizationModel):
+                    stages.setdefault(_stage_one(member), stage_one)
         return models
 
     def _observe(self, member: DeconfoundedMF, fit: str) -> None:

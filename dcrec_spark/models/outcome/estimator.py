@@ -1,5 +1,6 @@
 """Matrix factorization with the substitute confounder: what would a user rate an item, if made to see it?"""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 from pyspark.ml import Estimator
@@ -9,22 +10,12 @@ from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import Form, Scaling
-from dcrec_spark.models.exposure.estimator import (
-    ExposureFit,
-    PoissonFactorization,
-    estimator_like,
-    fit_exposure,
-)
+from dcrec_spark.models.exposure.estimator import ExposureFit, PoissonFactorization, estimator_like, fit_exposure
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.families.base import OutcomeFamily, require_same_kind
 from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of, family_of
-from dcrec_spark.models.fitting.checks import (
-    observed,
-    require_all_known,
-    require_columns,
-    require_ids_alike,
-)
+from dcrec_spark.models.fitting.checks import observed, require_all_known, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.covariates import Covariates, attach_features
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
@@ -60,7 +51,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
 
     Weighted and probabilistic matrix factorization by alternating least squares, Poisson factorization by coordinate
     ascent. Sums over all pairs are exact, in time proportional to the number of ratings. With ``adjustment`` "none" or
-    "ipw" the same code fits the classical and the inverse-propensity versions. The defaults suit ratings on a scale,
+    "ipw" the same code fits without the confounder, or by inverse propensities. The defaults suit ratings on a scale,
     such as stars from 1 to 5. :meth:`forCounts` suits plays and clicks. ``explainParams()`` lists all parameters.
 
     Parameters
@@ -184,6 +175,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         super().__init__()
         self.listener: Listener = log_iteration
         self.checkpoints: FitCheckpoints | None = None
+        self.lentLayout: Layout | None = None
         initialise(self)
 
     @classmethod
@@ -243,7 +235,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             ratings = observed(dataset, self.getValidationIndicatorCol())
             propensity = fit_propensity(ratings, self.getRatingCol(), PropensitySettings.of(self))
         with FitResources() as resources:
-            layout = self._lay_out(dataset, family, exposure, propensity, resources)
+            layout = self.lentLayout or self._lay_out(dataset, (self,), resources, propensity)
             stage_one = None if exposure is None else self._stage_one(exposure, layout, resources)
             form = None
             if stage_one is not None:
@@ -312,22 +304,42 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         self.checkInitialModel(dataset)
         require_checkpoint_directory(dataset.sparkSession)
 
+    def layoutKey(self) -> tuple[Any, ...]:
+        """Return what the blocks of a fit depend on. Estimators with the same key can be fitted to the same blocks."""
+        if self.getAdjustment() == "ipw":
+            return (id(self),)  # its blocks hold weights
+        family = family_of(self)
+        exposure: Exposure | None = self.getOrDefault("exposureModel")
+        counts = None if exposure is None else exposure.getOrDefault("countCol")
+        names = "userCol", "itemCol", "ratingCol", "validationIndicatorCol", "numBlocks", "exchange", "precision"
+        return counts, family.splits, self.getOutcome(), *(self.getOrDefault(name) for name in names)
+
+    def lendLayout(self, dataset: DataFrame, others: Sequence["DeconfoundedMF"], resources: FitResources) -> Layout:
+        """Build blocks that this estimator and ``others``, of the same layoutKey, can be fitted to."""
+        every: Sequence[DeconfoundedMF] = (self, *others)
+        for each in every:
+            family = consistent_family_of(each)
+            each._require_usable(dataset, family, each._exposure() if family.has_confounder else None)
+        return self._lay_out(dataset, every, resources).lend()
+
     def _lay_out(
         self,
         dataset: DataFrame,
-        family: OutcomeFamily,
-        exposure: Exposure | None,
-        propensity: Propensity | None,
+        estimators: Sequence["DeconfoundedMF"],
         resources: FitResources,
+        propensity: Propensity | None = None,
     ) -> Layout:
-        get = self.getOrDefault
+        get, width = self.getOrDefault, 0
         dataset, values = weighted_ratings(dataset, get("ratingCol"), propensity)
-        # A stage 1 that is fitted already has its factors, and needs the counts for what is left out of them alone.
-        if exposure is not None and self._needs_counts(exposure, family):
-            values |= exposure_values(exposure.getOrDefault("countCol"))
-        width = max(
-            family.row_width, 0 if exposure is None else family.exposure_row_width(PoissonExposure.of(exposure))
-        )
+        for each in estimators:
+            family = family_of(each)
+            width = max(width, family.row_width)
+            if family.has_confounder:
+                exposure = each._exposure()
+                width = max(width, family.exposure_row_width(PoissonExposure.of(exposure)))
+                # A stage 1 that is fitted has its factors, and needs the counts for what is left out of them alone.
+                if self._needs_counts(exposure, family):
+                    values |= exposure_values(exposure.getOrDefault("countCol"))
         names, held_out = (get("userCol"), get("itemCol")), get("validationIndicatorCol")
         return lay_out(dataset, *names, values, layout_settings(self, width, family.splits), resources, held_out)
 

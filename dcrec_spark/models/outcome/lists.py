@@ -206,12 +206,7 @@ class RankedLists(OutcomeParams):
         """
         return fallback(self.scoringVectors(), n, self._offer(items, maxPerCategory))
 
-    def similarItems(
-        self,
-        n: int,
-        similarity: Similarity = "cosine",
-        items: DataFrame | None = None,
-    ) -> DataFrame:
+    def similarItems(self, n: int, similarity: Similarity = "cosine", items: DataFrame | None = None) -> DataFrame:
         """Return the n items most like each item, by their preference factors.
 
         Parameters
@@ -298,12 +293,7 @@ class RankedLists(OutcomeParams):
         return self._lists("item", n, seen, dataset)
 
     def _best(
-        self,
-        side: str,
-        n: int,
-        seen: DataFrame | None,
-        subset: DataFrame | None = None,
-        offer: Offer | None = None,
+        self, side: str, n: int, seen: DataFrame | None, subset: DataFrame | None = None, offer: Offer | None = None
     ) -> DataFrame:
         chosen = None if subset is None else self._ids_of(subset, side)
         left_out = None if seen is None else self._pairs_of(seen)
@@ -396,12 +386,7 @@ def _mean(users: DataFrame, part: str) -> list[float]:
 
 
 def similar(
-    rows: DataFrame,
-    n_rows: int,
-    n: int,
-    similarity: Similarity,
-    offer: Offer | None,
-    name: str = "item",
+    rows: DataFrame, n_rows: int, n: int, similarity: Similarity, offer: Offer | None, name: str = "item"
 ) -> DataFrame:
     """Rank the n rows of a side that are most like each of its rows: {name}_id, rank, similar_{name}_id, similarity.
 

@@ -122,12 +122,7 @@ class ScoringVectors:
         return self._on_cluster(n, seen, chosen, side, offer)
 
     def lists(
-        self,
-        n: int,
-        seen: DataFrame | None,
-        chosen: DataFrame | None,
-        side: str,
-        names: Mapping[str, str],
+        self, n: int, seen: DataFrame | None, chosen: DataFrame | None, side: str, names: Mapping[str, str]
     ) -> DataFrame:
         """Return the n best of the other side as one list for each row of ``side``, best first. See :meth:`best`.
 
@@ -140,8 +135,7 @@ class ScoringVectors:
             return frame_of_arrow(self.users.sparkSession, as_lists(here, row, col))
         ranked = F.array_sort(F.collect_list(F.struct("rank", f"{_OTHER[side]}_id", "score")))
         entry = F.transform(
-            ranked,
-            lambda r: F.struct(r[f"{_OTHER[side]}_id"].alias(col), r["score"].cast("float").alias("rating")),
+            ranked, lambda r: F.struct(r[f"{_OTHER[side]}_id"].alias(col), r["score"].cast("float").alias("rating"))
         )
         table = self._on_cluster(n, seen, chosen, side, None)
         return table.groupBy(F.col(f"{side}_id").alias(row)).agg(entry.alias("recommendations"))

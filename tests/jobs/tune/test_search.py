@@ -14,7 +14,7 @@ from dcrec_spark.errors import ConfigError, DataError, FitError
 from dcrec_spark.evaluation.measures import MetricSettings
 from dcrec_spark.evaluation.result import Metrics, Score
 from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates
-from dcrec_spark.jobs.tune.fits import Attempt, fits_in_memory
+from dcrec_spark.jobs.tune.fits import Attempt
 from dcrec_spark.jobs.tune.job import search
 from dcrec_spark.jobs.tune.trials import Ledger, Measured, TrialRow, choose
 from dcrec_spark.storage.local import LocalFiles
@@ -98,15 +98,6 @@ def test_settings_that_make_no_difference_make_no_candidate() -> None:
     found = draw_candidates(config("space.exposure.rank=[2,3,4]", "space.outcome.adjustment=[none,deconfounded]"))
     assert sorted(c.outcome.adjustment for c in found) == ["deconfounded"] * 3 + ["none"]
     assert len(draw_candidates(config(RANKS, "trials=100"))) == 9
-
-
-def test_counts_and_given_propensities_are_fitted_on_the_cluster() -> None:
-    settings, columns = config(RANKS), ["user_id", "item_id", "rating"]
-    weighted = draw_candidates(config("space.outcome.adjustment=[ipw]"))
-    assert fits_in_memory(settings, draw_candidates(settings), columns)
-    assert fits_in_memory(settings, weighted, columns)
-    assert not fits_in_memory(settings, weighted, [*columns, "propensity"])
-    assert not fits_in_memory(settings, draw_candidates(settings), [*columns, "count"])
 
 
 def test_every_candidate_is_fitted_and_the_best_is_chosen(tmp_path: Path) -> None:

@@ -60,17 +60,14 @@ def searched(ratings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
-@pytest.mark.parametrize("job", [Tune, TuneOnCluster])
-def test_lists_and_ratings_to_choose_by_are_those_that_are_named(
-    job: type[Tune], ratings: Path, searched: Path, tmp_path: Path
-) -> None:
-    """Ratings of a file of its own, some of them also in the input. The same figures in memory and on the cluster."""
+def test_a_search_chooses_by_what_is_named(ratings: Path, tmp_path: Path) -> None:
+    """Ratings of a file of its own, some of them also in the input."""
     validation, output = tmp_path / "validation.parquet", tmp_path / "out"
     whole = pd.read_parquet(ratings)
     whole.iloc[::4].to_parquet(validation)
     settings = {**SETTINGS, "tuning.space.outcome.rank": "[1,2]", "tuning.metric": "catalogue_rare_share@3"}
     settings |= {"tuning.validation_path": validation, "input.path": ratings, "output.path": output}
-    outcome = run_job(job, settings)
+    outcome = run_job(Tune, settings)
     assert outcome.code == 0, outcome
     run = run_directory(output)
     table, counts = trials(run), record_of(run)["counts"]
@@ -122,17 +119,6 @@ def test_the_cluster_comes_to_the_same_metrics(searched: Path, ratings: Path, tm
     np.testing.assert_allclose(np.stack(list(here.resampled)), np.stack(list(there.resampled)), rtol=1e-9)
 
 
-def test_weighted_errors_are_the_same_in_memory_and_on_the_cluster(ratings: Path, tmp_path: Path) -> None:
-    """The weights are those of the configured exposure model, whatever the candidates have."""
-    given = {**SETTINGS, **dict.fromkeys(SPACE, "[2]"), "input.path": ratings, "exposure.rank": 1}
-    given |= {"tuning.metric": "mse", "tuning.weights": "exposure"}
-    found = []
-    for job in (Tune, TuneOnCluster):
-        publish(job, {**given, "output.path": tmp_path / job.__name__})
-        found.append(dict(trials(run_directory(tmp_path / job.__name__)).metrics[0]))
-    assert found[0] == pytest.approx(found[1], rel=1e-9)
-
-
 def test_failed_trials_are_reported_and_the_latest_ratings_can_choose(ratings: Path, tmp_path: Path) -> None:
     settings = {
         **{"input.path": ratings, "input.columns.timestamp": "time", "output.path": tmp_path / "out"},
@@ -158,7 +144,7 @@ def test_failed_trials_are_reported_and_the_latest_ratings_can_choose(ratings: P
         ({"tuning.weights": "exposure"}, "metric=mse or mae where weights=exposure: ndcg has no use for weights"),
     ],
 )
-def test_what_cannot_be_searched_is_refused_at_once(
+def test_what_cannot_be_searched_is_refused(
     settings: dict[str, Any], words: str, ratings: Path, tmp_path: Path
 ) -> None:
     places = {"input.path": ratings, "output.path": tmp_path / "out"}

@@ -18,8 +18,7 @@ from dcrec_spark.kernels.loops.special import digamma, exp, log, log_gamma
 from dcrec_spark.kernels.poisson import converge_shape, update_shape
 from dcrec_spark.kernels.ridge import ratings_and_weights
 from dcrec_spark.kernels.ridge_terms import RatingBlock, Shared, System
-from dcrec_spark.kernels.solvers import assemble, descend, solve_rows
-from dcrec_spark.kernels.threads import loop_input
+from dcrec_spark.kernels.solvers import descend, solve_rows
 from tests.kernels.problems import (
     LARGE,
     counts_of,
@@ -55,14 +54,6 @@ def test_rows_of_any_width_are_solved_as_by_a_dense_solver(width: int, dtype: st
         solved = solve_rows(block, system)
         assert solved.dtype == dtype
         np.testing.assert_allclose(solved, expected, **near(dtype, 1e-9, 2e-3))
-
-
-@pytest.mark.parametrize("width", [3, 50, 70])
-def test_rows_are_assembled_as_by_a_dense_product(width: int) -> None:
-    block, system = equations("float64", width, bordered=True)
-    for (matrix, right), (left, b) in zip(assemble(block, system), row_equations(block, system), strict=True):
-        np.testing.assert_allclose(matrix, np.tril(left), rtol=1e-10, atol=1e-10)
-        np.testing.assert_allclose(right, b, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("broken", ["curvature", "pull", "a_hat"])
@@ -181,13 +172,3 @@ def test_a_process_that_may_write_no_cache_compiles_in_memory(tmp_path: Path) ->
     environment = nowhere | {"PYTHONPATH": package}
     found = subprocess.check_output([sys.executable, "-c", code], env=environment, cwd="/", text=True)
     assert float(found) == pytest.approx(np.exp(-np.euler_gamma))
-
-
-def test_inputs_of_loops_are_contiguous_and_read_only() -> None:
-    matrix = np.arange(12.0).reshape(3, 4)
-    for array in (matrix, matrix.T, matrix[:, 1:], matrix[::2]):
-        result = loop_input(array, np.float32)
-        assert (result.dtype, result.flags.c_contiguous, result.flags.writeable) == (np.float32, True, False)
-        np.testing.assert_array_equal(result, array)
-    assert loop_input(matrix).base is not None
-    assert matrix.flags.writeable

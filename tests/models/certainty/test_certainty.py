@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.errors import ConfigError, DataError
 from tests.frames import frame_of
 from tests.models.data_sets import (
-    ALL,
     FACTORS,
     NAMES,
     RATED,
@@ -33,16 +33,12 @@ from tests.reference.poisson import Array
 OBSERVED = NAMES.observed
 KINDS: dict[str, dict[str, Any]] = {
     "rated": RATED,
-    "everywhere": {**ALL, "outcome": "weighted", "maxIter": 2, "numBlocks": 2, "exchange": "blocks"},
     "factors and features": FACTORS,
-    "classical": {"outcome": "probabilistic", "adjustment": "ipw", "maxIter": 3},
 }
 
 
 def certainty_of(model: DeconfoundedMFModel, settings: dict[str, Any]) -> dense.Certainty:
     """Of every pair, by the dense reference at the model's factors."""
-    if settings.get("adjustment") == "ipw":
-        return dense.certainty(NAMES.problem(settings), unknowns_of(model), OBSERVED, np.zeros(OBSERVED.shape))
     assert model.exposureModel is not None
     posterior = Posterior.of(model.exposureModel)
     h, predicted = NAMES.confounder(posterior, settings)
@@ -60,17 +56,14 @@ def propensities(model: PoissonFactorizationModel) -> Array:
     return np.asarray(1.0 - np.exp(-alone))
 
 
-@pytest.mark.parametrize(
-    "kind", ["rated", "classical", "factors and features", pytest.param("everywhere", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_intervals_match_the_dense_reference(
     spark: SparkSession, stage_one: PoissonFactorizationModel, rated: DeconfoundedMFModel, kind: str
 ) -> None:
     """Of every pair, rated or not, for any coverage; of one pair alone, which most blocks know nothing of, too."""
     settings, pairs = KINDS[kind], NAMES.all_pairs(spark)
     features = feature_frames(spark) if "features" in kind else (None, None)
-    own = {"userFeatures": features[0], "itemFeatures": features[1]}
-    own |= {} if kind == "classical" else {"exposureModel": stage_one}
+    own = {"userFeatures": features[0], "itemFeatures": features[1], "exposureModel": stage_one}
     model = rated if kind == "rated" else outcome(**settings, **own).fit(NAMES.frame(spark))
     found = model.predictIntervals(pairs, NAMES.frame(spark, seed=3), coverage=0.8)
     assert found.columns == ["user_id", "item_id", "prediction", "low", "high", "extrapolates"]
@@ -79,13 +72,10 @@ def test_intervals_match_the_dense_reference(
     assert_same(tables["prediction"], scores, 1e-9)
     assert_same(tables["low"], scores - width, 1e-6)
     assert_same(tables["high"], scores + width, 1e-6)
-    if kind == "classical":
-        assert (tables["extrapolates"] == np.array(None)).all()
-    else:
-        smallest = np.where(OBSERVED, propensities(stage_one), np.inf).min(axis=1, keepdims=True)
-        beyond = 1.0 - np.exp(-Posterior.of(stage_one).a_hat) < smallest
-        assert 0 < beyond.sum() < beyond.size
-        assert (tables["extrapolates"] == beyond).all()
+    smallest = np.where(OBSERVED, propensities(stage_one), np.inf).min(axis=1, keepdims=True)
+    beyond = 1.0 - np.exp(-Posterior.of(stage_one).a_hat) < smallest
+    assert 0 < beyond.sum() < beyond.size
+    assert (tables["extrapolates"] == beyond).all()
     one = model.predictIntervals(pairs.where("user = 'zoë' and item = '10'"), NAMES.frame(spark), 0.8)
     assert one.first().low == pytest.approx(tables["low"][NAMES.users.index("zoë"), NAMES.items.index("10")], rel=1e-9)
     for frame in (found, one):
@@ -143,16 +133,15 @@ def test_lists_say_what_it_takes_to_change_them(spark: SparkSession, rated: Deco
     found.unpersist()
 
 
-@pytest.mark.parametrize("most", [None, 1])
-def test_under_a_limit_on_categories_any_other_list_that_keeps_it_may_come(
-    spark: SparkSession, rated: DeconfoundedMFModel, most: int | None
+def test_under_a_limit_on_categories_other_lists_that_keep_it_may_come(
+    spark: SparkSession, rated: DeconfoundedMFModel
 ) -> None:
     """Of all sets of items on offer that keep the limit: their scores may rise by as much as those inside fall."""
     ratings, n = NAMES.frame(spark), 4
     category = dict(zip(NAMES.items[1:], itertools.cycle(["a", "a", None, "b", "a"]), strict=False))
     items = frame_of(spark, list(category.items()), "item string, category string")
-    found = rated.sureRecommendations(n, ratings, items=items, maxPerCategory=most)
-    lists = rated.recommendationTable(n, items=items, maxPerCategory=most)
+    found = rated.sureRecommendations(n, ratings, items=items, maxPerCategory=1)
+    lists = rated.recommendationTable(n, items=items, maxPerCategory=1)
     assert sorted(found.select(lists.columns).collect()) == sorted(lists.collect())
     noise, scores = certainty_of(rated, RATED).noise, scores_of(rated, spark)
     of_users: dict[str, list[Any]] = {user: [] for user in NAMES.users}
@@ -161,7 +150,7 @@ def test_under_a_limit_on_categories_any_other_list_that_keeps_it_may_come(
 
     def keeps_the_limit(chosen: set[str]) -> bool:
         counts = Counter(category[item] for item in chosen if category[item] is not None)
-        return most is None or max(counts.values(), default=0) <= most
+        return max(counts.values(), default=0) <= 1
 
     for u, user in enumerate(NAMES.users):
         score = dict(zip(NAMES.items, scores[u], strict=True))
@@ -196,19 +185,16 @@ def test_what_has_no_interval_is_named(spark: SparkSession, rated: DeconfoundedM
     for pairs, given, message in refused:
         with pytest.raises(DataError, match=message):
             rated.predictIntervals(pairs, given)
-    for coverage in (0.0, 1.0, True):
-        with pytest.raises(ValueError, match=f"coverage: found {coverage}"):
-            rated.predictIntervals(one, ratings, coverage)
-    with pytest.raises(ValueError, match=r"odds: found 0\.5, expected a finite number >= 1"):
-        rated.overlap(ratings, odds=0.5)
-    with pytest.raises(ValueError, match="n: found 0, expected a whole number"):
-        rated.sureRecommendations(0, ratings)
-    with pytest.raises(ValueError, match="maxPerCategory: found 0, expected a whole number"):
-        rated.sureRecommendations(2, ratings, maxPerCategory=0)
-    with pytest.raises(ValueError, match="maxPerCategory: expected items with a column 'category'"):
-        rated.sureRecommendations(2, ratings, maxPerCategory=1)
-    with pytest.raises(ValueError, match="side: found 'both', expected user or item"):
-        rated.overlap(ratings, side="both")
+    wrong: dict[str, Callable[[], Any]] = {
+        "coverage: found 1.0": lambda: rated.predictIntervals(one, ratings, 1.0),
+        r"odds: found 0\.5, expected a finite number >= 1": lambda: rated.overlap(ratings, odds=0.5),
+        "side: found 'both', expected user or item": lambda: rated.overlap(ratings, side="both"),
+        "n: found 0, expected a whole number": lambda: rated.sureRecommendations(0, ratings),
+        "expected items with a column 'category'": lambda: rated.sureRecommendations(2, ratings, maxPerCategory=1),
+    }
+    for message, ask in wrong.items():
+        with pytest.raises(ValueError, match=message):
+            ask()
     poisson, alone = rated.copy({rated.outcome: "poisson"}), rated.copy()
     alone.exposureModel = None
     for ask in (lambda: poisson.predictIntervals(one, ratings), lambda: poisson.sureRecommendations(2, ratings)):
@@ -219,9 +205,7 @@ def test_what_has_no_interval_is_named(spark: SparkSession, rated: DeconfoundedM
     assert cached(spark) == before
 
 
-def test_folded_in_users_have_intervals_beside_those_of_the_fit(
-    spark: SparkSession, rated: DeconfoundedMFModel
-) -> None:
+def test_folded_in_users_have_intervals_next_to_the_fits(spark: SparkSession, rated: DeconfoundedMFModel) -> None:
     """In the extended model; one of the new users alone lacks those who made its items what they are."""
     ratings = NAMES.frame(spark)
     new = ratings.where("user = 'zoë'").withColumn("user", F.lit("new"))

@@ -7,19 +7,9 @@ from pyspark.sql import functions as F
 
 from dcrec_spark import PoissonFactorizationModel
 from dcrec_spark.errors import DataError
-from tests.frames import frame_of
 from tests.models.data_sets import NAMES, NUMBERS, PRIORS, DataSet, Posterior, by_id, exposure
 from tests.problems import assert_same
 from tests.reference import poisson as dense
-
-
-def assert_same_model(one: PoissonFactorizationModel, other: PoissonFactorizationModel, tolerance: float) -> None:
-    np.testing.assert_allclose(one.elboHistory, other.elboHistory, rtol=tolerance)
-    for side in ("userFactors", "itemFactors"):
-        mine, theirs = by_id(getattr(one, side)), by_id(getattr(other, side))
-        assert mine["id"] == theirs["id"]
-        assert_same(mine["shape"], theirs["shape"], tolerance)
-        assert_same(mine["rate"], theirs["rate"], tolerance)
 
 
 def assert_matches(spark: SparkSession, model: PoissonFactorizationModel, data: DataSet, counted: bool) -> None:
@@ -47,23 +37,6 @@ def test_counts_of_exposures_match_the_dense_reference(spark: SparkSession) -> N
     model.release()
 
 
-def test_order_and_partitions_change_nothing_the_seed_does_and_precision_hardly(
-    spark: SparkSession, stage_one: PoissonFactorizationModel
-) -> None:
-    """To a ten-thousandth of the largest number; tables hold doubles all the same."""
-    again = exposure().fit(NAMES.frame(spark, partitions=7, seed=99))
-    assert again.elboHistory == stage_one.elboHistory
-    for side in ("userFactors", "itemFactors"):
-        mine, theirs = by_id(getattr(again, side)), by_id(getattr(stage_one, side))
-        np.testing.assert_array_equal(mine["shape"], theirs["shape"])
-    other, single = (exposure(**of).fit(NAMES.frame(spark)) for of in ({"seed": 18}, {"precision": "float32"}))
-    assert np.abs(by_id(other.userFactors)["shape"] - by_id(stage_one.userFactors)["shape"]).max() > 1e-3
-    assert_same_model(single, stage_one, 1e-4)
-    assert single.userFactors.schema["shape"].dataType.simpleString() == "array<double>"
-    for model in (again, other, single):
-        model.release()
-
-
 def test_transform_adds_the_expected_exposure(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
     """E[pi_u] . E[lambda_i], for pairs never seen together too; the other columns stay as they are."""
     pairs = NAMES.all_pairs(spark).withColumn("note", F.lit(1))
@@ -72,18 +45,6 @@ def test_transform_adds_the_expected_exposure(spark: SparkSession, stage_one: Po
     assert_same(NAMES.tables_of(answer)["a_hat"], Posterior.of(stage_one).a_hat, 1e-12)
     with pytest.raises(DataError, match="column 'a_hat' is there already, and exposureCol adds one"):
         stage_one.transform(answer)
-
-
-def test_training_users_get_their_factors_back(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
-    """From their own exposures, whatever else is held out."""
-    pairs = [(NAMES.users[u], NAMES.items[i], bool(count == 0)) for (u, i), count in np.ndenumerate(NAMES.counts)]
-    data = frame_of(spark, pairs, "user string, item string, held boolean")
-    folded = stage_one.copy({stage_one.validationIndicatorCol: "held"}).foldInUsers(data)
-    before, after = by_id(stage_one.userFactors), by_id(folded)
-    assert after["id"] == before["id"]
-    assert_same(after["shape"], before["shape"], 1e-9)
-    assert_same(after["rate"], before["rate"], 1e-9)
-    folded.unpersist()
 
 
 def test_new_items_match_the_dense_reference(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:

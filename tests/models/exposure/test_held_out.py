@@ -35,15 +35,6 @@ def test_each_pair_is_in_training_or_held_out(spark: SparkSession) -> None:
     assert len(left) == pytest.approx(0.7 * 2000, abs=4 * np.sqrt(2000 * 0.21))
 
 
-def test_users_and_items_are_held_out_alike(spark: SparkSession) -> None:
-    """Neither side's numbers vary more than binomial ones: the hash mixes both ids."""
-    table = np.zeros((60, 60))
-    for (user, item), part in held(hold_out_exposures(grid(spark, 60, 60), seed=3).exposures).items():
-        table[int(str(user)[1:]), int(str(item))] = part
-    for sums in (table.sum(axis=0), table.sum(axis=1)):
-        assert 0.5 < sums.var() / (60 * 0.2 * 0.8) < 1.7
-
-
 def test_the_units_of_a_count_are_held_out_one_by_one(spark: SparkSession) -> None:
     """Binomially; what is left keeps its column and type, and pairs with nothing left are not in training."""
     split = hold_out_exposures(grid(spark, 40, 25, count=3), count="plays", share=0.4)

@@ -93,15 +93,19 @@ def test_tight_tolerance_ends_at_a_fixed_point(kind: str) -> None:
         assert movement(layout, model, tightest, 400)[1] < 0.05
 
 
-def test_fixed_point_takes_more_item_updates_where_solved_users_are_worse() -> None:
-    """Popular items and rare ones: ten such updates would miss it by 0.009."""
-    rng = np.random.default_rng(6)
-    popularity = rng.lognormal(0.0, 1.0, 80)
-    layout = layout_of(rng, rng.random((200, 80)) < 0.1 * popularity / popularity.mean(), largest=1)
-    model = GammaPoissonSteps("exposure", "rating", 8, PRIOR, 6, accelerates=True)
-    result = fit(layout, model, 5_000, tol=1e-8)
-    assert result.converged
-    assert movement(layout, model, result, 1)[0] < 1e-3
+def movement(layout: ProcessLayout, model: GammaPoissonSteps, result: Fit, sweeps: int) -> tuple[float, float]:
+    """The largest relative change by the first of so many plain sweeps, and how much all of them raise the ELBO."""
+    plain, users, items, shared = replace(model, accelerates=False), result.users, result.items, result.shared
+    changes, objective = [], np.nan
+    for _ in range(sweeps):
+        before = users, items
+        users = layout.users.half_step(plain.users(shared), items, users)
+        items = layout.items.half_step(plain.items(shared), users, items)
+        objective, shared = plain.conclude(users.sums, items.sums, shared)
+        memories = [(now.memory_of(0), last.memory_of(0)) for now, last in zip((users, items), before, strict=True)]
+        changes.append(max(float(np.abs(a[n] / b[n] - 1).max()) for a, b in memories for n in ("shape", "rate")))
+    assert result.final_objective is not None
+    return changes[0], objective - result.final_objective
 
 
 @pytest.mark.parametrize("accelerates", [True, False])
@@ -127,19 +131,15 @@ def test_fit_interrupted_on_its_way_to_a_fixed_point_ends_as_one_that_was_not(ac
             np.testing.assert_allclose(one.memory_of(0)["shape"], other.memory_of(0)["shape"], rtol=1e-9)
 
 
-def movement(layout: ProcessLayout, model: GammaPoissonSteps, result: Fit, sweeps: int) -> tuple[float, float]:
-    """The largest relative change by the first of so many plain sweeps, and how much all of them raise the ELBO."""
-    plain, users, items, shared = replace(model, accelerates=False), result.users, result.items, result.shared
-    changes, objective = [], np.nan
-    for _ in range(sweeps):
-        before = users, items
-        users = layout.users.half_step(plain.users(shared), items, users)
-        items = layout.items.half_step(plain.items(shared), users, items)
-        objective, shared = plain.conclude(users.sums, items.sums, shared)
-        memories = [(now.memory_of(0), last.memory_of(0)) for now, last in zip((users, items), before, strict=True)]
-        changes.append(max(float(np.abs(a[n] / b[n] - 1).max()) for a, b in memories for n in ("shape", "rate")))
-    assert result.final_objective is not None
-    return changes[0], objective - result.final_objective
+def test_fixed_point_takes_more_item_updates_where_solved_users_are_worse() -> None:
+    """Popular items and rare ones: ten such updates would miss it by 0.009."""
+    rng = np.random.default_rng(6)
+    popularity = rng.lognormal(0.0, 1.0, 80)
+    layout = layout_of(rng, rng.random((200, 80)) < 0.1 * popularity / popularity.mean(), largest=1)
+    model = GammaPoissonSteps("exposure", "rating", 8, PRIOR, 6, accelerates=True)
+    result = fit(layout, model, 5_000, tol=1e-8)
+    assert result.converged
+    assert movement(layout, model, result, 1)[0] < 1e-3
 
 
 def test_reported_elbo_of_exposures_is_that_of_their_tables() -> None:

@@ -95,9 +95,6 @@ def test_runs_of_rows_change_nothing(kind: str) -> None:
     assert_equal_fits(fit(in_runs, MODELS[kind]), fit(in_process(data), MODELS[kind]), 1e-9)
 
 
-# ---- resumption
-
-
 class Memory:
     """Checkpoints in memory of a fit that is interrupted after so many sweeps."""
 

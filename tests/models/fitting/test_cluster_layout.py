@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -13,7 +12,7 @@ from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings, layout_settings
 from tests.models.data_sets import NAMES, by_id, exposure, outcome
 from tests.models.fitting.memory_layout import fit_stages
-from tests.models.fitting.test_blocks import MODELS, MOST, PAIRS_OF_ITEMS, assert_equal_fits
+from tests.models.fitting.test_blocks import MODELS, MOST, assert_equal_fits
 
 BLOCKS = partial(LayoutSettings, 2, 3, "blocks", heavy_pairs=MOST, most_heavy=100)
 BROADCAST = partial(LayoutSettings, 3, 2, "broadcast", heavy_pairs=MOST, most_heavy=100)
@@ -55,13 +54,3 @@ def test_heavy_limit_follows_from_bytes() -> None:
     """Half a gigabyte of pairs' rows, 816 bytes each at rank 50; no limit if a family can't split items."""
     assert layout_settings(outcome(), width=102, splits=True).heavy_pairs == 2**29 // 816
     assert layout_settings(outcome(), width=102).heavy_pairs is None
-
-
-def test_items_beyond_the_most_heavy_ones_are_reported(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
-    """Only the largest are split."""
-    settings = LayoutSettings(2, 3, "blocks", "float64", 12, heavy_pairs=MOST, most_heavy=2)
-    with FitResources() as resources:
-        lay_out(NAMES.frame(spark), "user", "item", VALUES, settings, resources)
-    third = np.sort(PAIRS_OF_ITEMS)[-3]
-    assert "more than 2 items have more than 3 ratings: the largest are spread" in caplog.text
-    assert f"one with up to {third} whole" in caplog.text

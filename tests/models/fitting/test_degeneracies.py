@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from pyspark.sql import SparkSession
 
 from dcrec_spark.local.fits import Ratings, fit_outcome
 from dcrec_spark.models.families import gamma_poisson
 from dcrec_spark.models.families.gamma_poisson import GammaPrior
 from dcrec_spark.models.fitting.degeneracies import Defect, Degeneracy, find_degeneracies, vanished
-from tests.models.data_sets import NUMBERS, exposure, outcome
+from tests.models.data_sets import NUMBERS, outcome
 from tests.reference.poisson import Priors
 from tests.simulated_exposures import drawn, posterior
 
@@ -59,12 +58,3 @@ def test_gamma_factors_that_are_left_at_their_prior_are_named() -> None:
     facts = find_degeneracies("exposure", users.T @ users, items.T @ items, 1.0, at_prior)
     assert facts == [Degeneracy("exposure", Defect.AT_PRIOR, tuple(np.flatnonzero(left)))]
     assert vanished(find_degeneracies("exposure", np.eye(2), np.eye(2), 1.0, np.full(2, True)))
-
-
-def test_both_stages_judge_gamma_factors_by_their_priors(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gamma_poisson, "AT_PRIOR", 1e9)
-    monkeypatch.setattr(gamma_poisson, "NO_SHARE", 1e9)
-    model = outcome(outcome="poisson", exposureModel=exposure(maxIter=0), maxIter=0).fit(NUMBERS.frame(spark))
-    assert vanished(model.degeneracies)
-    assert vanished(model.exposureModel.degeneracies)
-    model.release()

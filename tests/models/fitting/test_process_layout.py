@@ -1,7 +1,6 @@
 """exchange="local" and "auto": few ratings are fitted in the driver's process, and the model is the cluster's."""
 
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -10,18 +9,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.cells import unpack
 from dcrec_spark.engine.cluster import ClusterSide
 from dcrec_spark.engine.process import ProcessSide
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
 from dcrec_spark.models.fitting.process_layout import CollectedPairs, places
-from tests.frames import frame_of
-from tests.models.data_sets import NAMES, NUMBERS, exposure
+from tests.models.data_sets import NAMES, NUMBERS
 
 VALUES = {"rating": "`rating`"}
 
@@ -43,7 +39,7 @@ def laid_out(
     ("exchange", "blocks", "side"),
     [("auto", None, ProcessSide), ("local", 3, ProcessSide), ("auto", 2, ClusterSide), ("blocks", None, ClusterSide)],
 )
-def test_auto_fits_few_ratings_in_this_process_and_ratings_are_made_once(
+def test_auto_fits_few_ratings_here_made_once(
     spark: SparkSession, exchange: str, blocks: int | None, side: type
 ) -> None:
     """Unless a number of blocks is set. What makes the ratings may take long, however many they are found to be."""
@@ -111,29 +107,6 @@ def test_portions_are_all_pairs_once(spark: SparkSession) -> None:
     assert "table" not in vars(portions)
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_rows_of_both_sides_are_counted(spark: SparkSession, given: bool) -> None:
-    ratings = NAMES.frame(spark)
-    pairs = ratings.select(F.col("user").alias("user_id"), F.col("item").alias("item_id"))
-    users, items = (ratings.select(column).distinct().count() for column in ("user", "item"))
-    fitted = {"item": spark.range(500).select(F.col("id"), F.col("id").alias("idx"))} if given else {}
-    assert CollectedPairs(pairs, fitted).count_rows() == users + (500 if given else items)
-
-
-@pytest.mark.parametrize(
-    ("width", "available"), [(8, {"memory": 1000}), (10**8, {"heap": 1.9e9})], ids=["ratings", "factors"]
-)
-def test_fit_without_room_in_this_process_uses_blocks(
-    spark: SparkSession, width: int, available: dict[str, float]
-) -> None:
-    """For its ratings, or for the factors of their users and items."""
-    with FitResources() as resources:
-        layout = laid_out(
-            NAMES.frame(spark), resources, width=width, driver=UNLIMITED._replace(**available), local_rows=3
-        )
-        assert isinstance(layout.users, ClusterSide)
-
-
 def test_too_many_ratings_are_not_collected(spark: SparkSession) -> None:
     """They are fitted on the cluster, unless this process was asked for."""
     many = {"local_rows": 3, "largest_local_rows": 3}
@@ -155,23 +128,6 @@ def test_what_cannot_be_laid_out_is_named_alike(spark: SparkSession, exchange: s
         laid_out(ratings.where(F.col("user") == ratings.first()["user"]), resources, exchange)
 
 
-@pytest.mark.parametrize("exchange", ["local", "blocks"])
-def test_a_new_id_starts_from_the_smallest_ids_rate(spark: SparkSession, exchange: str) -> None:
-    """Whatever the order of the table: rows that were folded in have rates of their own."""
-    family, (first, second) = PoissonExposure.of(exposure(rank=1)), NUMBERS.users[:2]
-    table = frame_of(
-        spark, [(second, [2.0], [7.0]), (first, [1.0], [5.0])], "id int, shape array<double>, rate array<double>"
-    )
-    with FitResources() as resources:
-        layout = laid_out(NUMBERS.frame(spark), resources, exchange, None if exchange == "local" else 1)
-        state = resources.add(layout.place(True, table.coalesce(1), family))
-        if isinstance(layout.users, ProcessSide):
-            memory = state.memory_of(0)
-        else:
-            memory = unpack(layout.users.memories(state).collect()[0]["data"])
-    assert memory["rate"][2:].tolist() == [[5.0]] * (len(NUMBERS.users) - 2)
-
-
 _FAR = 2**63 - 1
 
 
@@ -190,13 +146,3 @@ _FAR = 2**63 - 1
 def test_places_of_ids(ids: list[Any], wanted: list[Any], found: list[int]) -> None:
     kind = pa.string() if "a" in ids else pa.int64()
     assert places(pa.chunked_array([wanted[:1], wanted[1:]], kind), pa.array(ids, kind)).tolist() == found
-
-
-def test_numbers_of_all_types_are_alike_where_nothing_is_lost() -> None:
-    assert places(pa.array([300, 2], pa.int32()), pa.array([1, 2], pa.int8())).tolist() == [-1, 1]
-    assert places(pa.array([3, 100], pa.int8()), pa.array([10**12, 3], pa.int64())).tolist() == [1, -1]
-    ids = pa.array([5, 6, 7])
-    assert places(pa.array([6.0, 8.0]), ids).tolist() == [1, -1]
-    assert places(pa.array([Decimal(7), Decimal(1)]), ids).tolist() == [2, -1]
-    with pytest.raises(pa.ArrowInvalid, match="truncated"):
-        places(pa.array([5.5]), ids)

@@ -66,9 +66,7 @@ def test_a_listener_of_ones_own_and_the_switch_turn_bars_off(terminal: Callable[
     assert screen.lines() == []
 
 
-def test_where_nobody_looks_iterations_are_log_records_only(
-    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_a_terminal_there_are_logs(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, progress.__name__):
         iterate(PoissonFactorization(), "exposure", -9.0)
     assert caplog.messages == ["exposure iteration 1: objective -9"]

@@ -27,30 +27,12 @@ from tests.problems import assert_same
 from tests.reference import poisson as dense
 
 
-def marked(spark: SparkSession, share: int = 4) -> DataFrame:
-    """About one pair in ``share`` is held out."""
-    held = F.pmod(F.xxhash64("user", "item"), F.lit(share)) == 0
-    return NAMES.frame(spark).withColumn("held", held)
+def marked(spark: SparkSession) -> DataFrame:
+    """About one pair in four is held out."""
+    return NAMES.frame(spark).withColumn("held", F.pmod(F.xxhash64("user", "item"), F.lit(4)) == 0)
 
 
-# Warm
-
-
-def test_a_warm_start_goes_on_where_the_model_ended(spark: SparkSession) -> None:
-    """Its first sweep begins where the fit has been, at a lower J than any sweep from the seed."""
-    settings: dict[str, Any] = {"adjustment": "none", "exchange": "broadcast"}
-    first = outcome(**settings, maxIter=3).fit(NAMES.frame(spark))
-    warm = outcome(**settings, maxIter=3, initialModel=first).fit(NAMES.frame(spark))
-    history = [*first.objectiveHistory, *warm.objectiveHistory]
-    assert history == sorted(history, reverse=True)
-    assert warm.objectiveHistory[0] < first.objective
-    for model in (first, warm):
-        model.release()
-
-
-def test_a_warm_start_from_strangers_says_that_it_is_a_cold_one(
-    spark: SparkSession, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_warm_start_from_strangers_is_called_cold(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     settings: dict[str, Any] = {"adjustment": "none", "maxIter": 1}
     first = outcome(**settings).fit(NAMES.frame(spark))
     others = NAMES.frame(spark).withColumn("item", F.concat("item", F.lit(" of another shop")))
@@ -59,9 +41,7 @@ def test_a_warm_start_from_strangers_says_that_it_is_a_cold_one(
     first.release()
 
 
-def test_a_poisson_warm_start_goes_on_from_the_posterior(
-    spark: SparkSession, stage_one: PoissonFactorizationModel
-) -> None:
+def test_poisson_warm_start_goes_on_from_posterior(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
     """The dense reference's next sweep from the fitted shapes and rates, those of gamma and of the intercept too."""
     settings: dict[str, Any] = {"outcome": "poisson", "exposureModel": stage_one, "maxIter": 1}
     first = outcome(**settings).fit(NAMES.frame(spark))
@@ -81,9 +61,7 @@ def both_stages(spark: SparkSession) -> Iterator[DeconfoundedMFModel]:
     model.release()
 
 
-def test_new_ids_start_from_the_seed_and_known_ones_where_they_were(
-    spark: SparkSession, both_stages: DeconfoundedMFModel
-) -> None:
+def test_new_ids_start_from_the_seed_and_known_ones_stay(spark: SparkSession, both_stages: DeconfoundedMFModel) -> None:
     """Without iterations, the start is seen. The exposure model of the given model starts stage 1, set as it was."""
     data, first = NUMBERS.frame(spark), both_stages
     newcomers = data.withColumn("item", F.when(F.col("item") == 3, F.lit(4)).otherwise(F.col("item")))
@@ -131,20 +109,14 @@ def test_a_start_of_another_kind_is_refused(spark: SparkSession) -> None:
     first.release()
 
 
-# Held-out pairs
+@pytest.mark.parametrize("settings", [{"outcome": "poisson"}, RATED], ids=["poisson", "all terms"])
+def test_the_held_out_loss_is_that_of_the_dense_reference(spark: SparkSession, settings: dict[str, Any]) -> None:
+    """After each sweep: mean squared error, or minus the Poisson log likelihood. Held-out pairs take no part.
 
-
-@pytest.mark.parametrize(
-    ("settings", "exchange"),
-    [({"outcome": "weighted"}, "blocks"), ({"outcome": "poisson"}, "broadcast"), (RATED, "local")],
-    ids=["weighted", "poisson", "all terms"],
-)
-def test_the_held_out_loss_is_that_of_the_dense_reference(
-    spark: SparkSession, settings: dict[str, Any], exchange: str
-) -> None:
-    """After each sweep: mean squared error, or minus the Poisson log likelihood. Held-out pairs take no part."""
+    Fits over blocks have the same losses, as test_blocks.py and test_cluster_layout.py show.
+    """
     data = marked(spark)
-    estimator = outcome(**settings, validationIndicatorCol="held", patience=9, exchange=exchange)
+    estimator = outcome(**settings, validationIndicatorCol="held", patience=9)
     model = estimator.setExposureModel(exposure()).fit(data)
     assert model.exposureModel is not None
     held = NAMES.tables_of(NAMES.all_pairs(spark).join(data, ["user", "item"], "left"))["held"] == np.True_

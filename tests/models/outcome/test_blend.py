@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from scipy.optimize import minimize
 
-from dcrec_spark import Blend, BlendModel
+from dcrec_spark import Blend, BlendModel, PoissonFactorization
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.solvers import least_squares_on_simplex
-from tests.frames import frame_of
-from tests.models.data_sets import NAMES, outcome
+from dcrec_spark.models.fitting.lay_out import lay_out
+from dcrec_spark.models.fitting.layout import Layout
+from tests.models.data_sets import NAMES, cached, outcome
 from tests.problems import assert_same
 from tests.reference.poisson import Array
 
@@ -52,31 +54,25 @@ def test_of_two_equal_members_one_is_enough() -> None:
     assert sorted(least_squares_on_simplex(same, np.array([1.0, 1.0]))) == [0.0, 1.0]
 
 
-def all_pairs(spark: SparkSession) -> DataFrame:
-    return frame_of(spark, [(u, i) for u in NAMES.users for i in NAMES.items], "user string, item string")
-
-
 def scores_of(frame: DataFrame) -> Array:
-    found = {(row.user, row.item): row.prediction for row in frame.collect()}
-    return np.array([[found[u, i] for i in NAMES.items] for u in NAMES.users])
+    return NAMES.tables_of(frame)["prediction"]
 
 
 @pytest.fixture(scope="module")
 def blend(spark: SparkSession) -> Iterator[BlendModel]:
     estimator = Blend(
         {
-            "none": outcome(**RATED, adjustment="none"),
             "factors": outcome(**RATED, confounder="factors"),
             "log": outcome(**RATED, confounderLink="log"),
         },
         validationShare=0.3,
     )
     fitted = estimator.fit(NAMES.frame(spark))
-    # Whatever validation chose of so few ratings, here all three take part.
+    # Whatever validation chose of so few ratings, here both take part.
     members = estimator._fit_members(estimator.members, NAMES.frame(spark), "blend")
-    weights = {"none": 0.2, "factors": 0.3, "log": 0.5}
+    weights = {"factors": 0.4, "log": 0.6}
     model = BlendModel(members, weights, fitted.validationErrors)
-    members["none"]._copyValues(model)
+    members["log"]._copyValues(model)
     assert set(fitted.members) == {name for name, weight in fitted.weights.items() if weight > 0}
     assert sum(fitted.weights.values()) == pytest.approx(1.0)
     assert fitted.validationErrors["blend"] <= min(fitted.validationErrors.values()) + 1e-12
@@ -87,7 +83,7 @@ def blend(spark: SparkSession) -> Iterator[BlendModel]:
 
 
 def test_scores_and_lists_are_the_weighted_ones(spark: SparkSession, blend: BlendModel) -> None:
-    pairs = all_pairs(spark)
+    pairs = NAMES.all_pairs(spark)
     expected = sum(w * scores_of(blend.members[name].transform(pairs)) for name, w in blend.weights.items())
     assert_same(scores_of(blend.transform(pairs)), expected, 1e-9)
     ranked = blend.recommendationTable(3).orderBy("user_id", "rank").collect()
@@ -99,7 +95,7 @@ def test_scores_and_lists_are_the_weighted_ones(spark: SparkSession, blend: Blen
 
 
 def test_an_explanation_adds_up(spark: SparkSession, blend: BlendModel) -> None:
-    ratings, pairs = NAMES.frame(spark), all_pairs(spark).where(F.col("user").isin("zoë", "🦊"))
+    ratings, pairs = NAMES.frame(spark), NAMES.all_pairs(spark).where(F.col("user") == "zoë")
     scores = {(row.user, row.item): row.prediction for row in blend.transform(pairs).collect()}
     explained = blend.explain(pairs, ratings, n=2).collect()
     assert len(explained) == len(scores)
@@ -116,7 +112,7 @@ def test_an_explanation_adds_up(spark: SparkSession, blend: BlendModel) -> None:
 def test_it_is_saved_and_folds_in(spark: SparkSession, blend: BlendModel, tmp_path: Path) -> None:
     blend.save(str(tmp_path / "blend"))
     loaded = BlendModel.load(str(tmp_path / "blend"))
-    pairs = all_pairs(spark).where("user = 'zoë'")
+    pairs = NAMES.all_pairs(spark).where("user = 'zoë'")
     expected = {row.item: row.prediction for row in blend.transform(pairs).collect()}
     assert {row.item: row.prediction for row in loaded.transform(pairs).collect()} == expected
     folded = loaded.foldInUsers(NAMES.frame(spark).where("user = 'zoë'"))
@@ -130,3 +126,33 @@ def test_members_of_other_columns_are_refused(spark: SparkSession) -> None:
         Blend({"a": outcome(), "b": outcome(userCol="reader")}).fit(NAMES.frame(spark))
     with pytest.raises(ValueError, match="members: found 0, expected 1 to 10"):
         Blend({})
+
+
+@pytest.mark.parametrize("exchange", ["local", pytest.param("blocks", marks=pytest.mark.long)])
+def test_members_share_the_blocks_of_their_ratings(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, exchange: str
+) -> None:
+    built = []
+
+    def count_layouts(*args: Any, **kwargs: Any) -> Layout:
+        built.append(lay_out(*args, **kwargs))
+        return built[-1]
+
+    monkeypatch.setattr("dcrec_spark.models.outcome.estimator.lay_out", count_layouts)
+    blocks = {"exchange": exchange, "numBlocks": 2 if exchange == "blocks" else None, "maxIter": 2}
+    blocks |= {**RATED, "exposureModel": PoissonFactorization(rank=2, **blocks)}
+    members = {
+        "none": outcome(**blocks, adjustment="none"),
+        "log": outcome(**blocks, confounderLink="log"),
+        "factors": outcome(**blocks, confounder="factors"),
+    }
+    ratings, pairs, before = NAMES.frame(spark), NAMES.all_pairs(spark), cached(spark)
+    fitted = Blend(members)._fit_members(members, ratings, "blend")
+    assert len(built) == 1
+    for name, model in fitted.items():
+        alone = members[name].fit(ratings)
+        assert_same(scores_of(model.transform(pairs)), scores_of(alone.transform(pairs)), 1e-9)
+        alone.release()
+    for model in reversed(fitted.values()):
+        model.release()
+    assert cached(spark) == before

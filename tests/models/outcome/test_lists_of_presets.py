@@ -84,9 +84,11 @@ def long_tail(_: Path) -> Split:
     return Split.of(user, item, rating)
 
 
-@pytest.mark.parametrize("data", [coat, movielens_100k, long_tail, pytest.param(movielens_1m, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "data", [coat, long_tail, *(pytest.param(of, marks=pytest.mark.long) for of in (movielens_100k, movielens_1m))]
+)
 @pytest.mark.parametrize("preset", [DeconfoundedMF, DeconfoundedMF.forCounts])
-def test_lists_are_of_what_people_have_rated(
+def test_lists_are_of_rated_items(
     data: Callable[[Path], Split], preset: Callable[[], DeconfoundedMF], data_folder: Path
 ) -> None:
     split = data(data_folder)

@@ -29,7 +29,7 @@ def expected(similarity: str, n: int, offered: list[int]) -> list[tuple[str, int
 
 @pytest.mark.parametrize("similarity", ["cosine", "inner_product"])
 @pytest.mark.parametrize("offered", [None, [0, 2, 3]])
-def test_the_nearest_items_are_those_of_plain_loops(
+def test_the_nearest_items_are_plain_loops(
     spark: SparkSession, similarity: Similarity, offered: list[int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An item is not similar to itself. One of zeros, but for rounding, has no direction and no list."""

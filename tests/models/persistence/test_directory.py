@@ -1,7 +1,6 @@
 """A saved model is whole or not there, and is replaced in one step, whatever dies when."""
 
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -41,14 +40,9 @@ def read_by_hand(path: Path) -> str:
         return value
 
 
-# Death at every step
-
-
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("changes", range(1, 15))
-def test_overwriting_killed_at_any_step_leaves_the_old_model_or_the_new(
-    tmp_path: Path, changes: int, after: bool
-) -> None:
+def test_overwriting_killed_at_any_step_leaves_old_or_new_model(tmp_path: Path, changes: int, after: bool) -> None:
     path = tmp_path / "model"
     save_by_hand(LocalFiles(), path, "old", overwrite=False)
     try:
@@ -70,7 +64,7 @@ def test_overwriting_killed_at_any_step_leaves_the_old_model_or_the_new(
 @pytest.mark.parametrize(
     ("changes", "empty_folder"), [*((n, False) for n in range(1, 11)), *((n, True) for n in range(7, 12))]
 )
-def test_saving_killed_at_any_step_leaves_nothing_or_a_model(
+def test_saving_killed_at_any_step_is_all_or_nothing(
     tmp_path: Path, changes: int, empty_folder: bool, after: bool
 ) -> None:
     """And can be done again; in place of an empty folder, too."""
@@ -85,40 +79,6 @@ def test_saving_killed_at_any_step_leaves_nothing_or_a_model(
     save_by_hand(LocalFiles(), path, "newer", overwrite=True)
     assert read_by_hand(path) == "newer"
     assert len(list(path.glob("data-*"))) == 1
-
-
-@pytest.mark.parametrize("step", ["rename", "write"])
-def test_an_error_while_replacing_is_undone_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    path = tmp_path / "model"
-    save_by_hand(LocalFiles(), path, "old", overwrite=False)
-    whole = getattr(LocalFiles, step)
-
-    def full_disk(self: LocalFiles, *arguments: Any) -> None:
-        target = arguments[-1] if step == "rename" else arguments[0]
-        if target.startswith(f"{path}/"):
-            raise OSError(28, "No space left on device")
-        whole(self, *arguments)
-
-    monkeypatch.setattr(LocalFiles, step, full_disk)
-    with pytest.raises(OSError, match="No space left"):
-        save_by_hand(LocalFiles(), path, "new", overwrite=True)
-    assert read_by_hand(path) == "old"
-    assert len(list(path.glob("data-*"))) == 1
-    assert sorted(os.listdir(tmp_path)) == ["model"]
-
-
-def test_what_the_dead_left_beside_a_model_goes_after_two_days(tmp_path: Path) -> None:
-    for name in (".tmp-model-dead", ".tmp-model-living", ".tmp-other-dead"):
-        (tmp_path / name / "data").mkdir(parents=True)
-        if name.endswith("dead"):
-            long_ago = time.time() - 3 * 24 * 3600
-            os.utime(tmp_path / name / "data", (long_ago, long_ago))
-            os.utime(tmp_path / name, (long_ago, long_ago))
-    save_by_hand(LocalFiles(), tmp_path / "model", "new", overwrite=False)
-    assert sorted(os.listdir(tmp_path)) == [".tmp-model-living", ".tmp-other-dead", "model"]
-
-
-# Several at once
 
 
 def test_of_two_that_save_at_once_one_is_refused(tmp_path: Path) -> None:
@@ -148,3 +108,23 @@ def test_readers_find_a_whole_model_while_others_replace_it(tmp_path: Path) -> N
     assert read_by_hand(path) in {"139", "239"}
     assert len(seen) > 2
     assert len(list(path.glob("data-*"))) == 1
+
+
+@pytest.mark.parametrize("step", ["rename", "write"])
+def test_an_error_while_replacing_is_undone_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    path = tmp_path / "model"
+    save_by_hand(LocalFiles(), path, "old", overwrite=False)
+    whole = getattr(LocalFiles, step)
+
+    def full_disk(self: LocalFiles, *arguments: Any) -> None:
+        target = arguments[-1] if step == "rename" else arguments[0]
+        if target.startswith(f"{path}/"):
+            raise OSError(28, "No space left on device")
+        whole(self, *arguments)
+
+    monkeypatch.setattr(LocalFiles, step, full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        save_by_hand(LocalFiles(), path, "new", overwrite=True)
+    assert read_by_hand(path) == "old"
+    assert len(list(path.glob("data-*"))) == 1
+    assert sorted(os.listdir(tmp_path)) == ["model"]

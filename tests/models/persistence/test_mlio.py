@@ -73,9 +73,6 @@ def released(spark: SparkSession) -> Iterator[None]:
     assert cached(spark) == before
 
 
-# The whole way
-
-
 @pytest.mark.parametrize("store", ["local", "hadoop"])
 @pytest.mark.usefixtures("released")
 def test_a_model_is_saved_replaced_and_loaded(
@@ -129,9 +126,6 @@ def test_an_estimator_is_saved_with_its_exposure_model(spark: SparkSession, tmp_
             found.release()
 
 
-# Refusals
-
-
 def test_an_estimator_with_a_table_of_features_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     features = frame_of(spark, [(1, 2.0)], "user int, age double")
     estimator = DeconfoundedMF(userFeatures=features)
@@ -167,8 +161,7 @@ def test_only_saved_models_and_empty_folders_are_overwritten(spark: SparkSession
 def test_a_path_that_can_not_hold_a_model_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Nor one that Spark would look for elsewhere: a pipeline around the model writes its own part by Spark."""
     refused = {
-        "gs://bucket/model": "object store",
-        "/models/*": "without line breaks and any of the characters",
+        "gs://bucket/model": "cannot be opened .*that of 'dcrec jars gcs'",
         f"{__file__}/model": "where this user can not write",
     }
     for path, why in refused.items():
@@ -191,16 +184,13 @@ def test_a_write_that_fails_leaves_the_old_model_and_nothing_else(spark: SparkSe
     assert value_of(load(saved)) == 1.0
 
 
-def test_rows_written_where_the_driver_can_not_see_them_are_refused(
+def test_rows_that_the_driver_can_not_see_are_refused(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staging.Observation, "get", {"rows": 9, "hashed": "0"})
     with pytest.raises(DataError, match=r"9 rows were written to .*, and 3 are there.*set the path of a model to one"):
         exposure_model(spark, 1.0).save(str(tmp_path / "model"))
     assert names_in(tmp_path) == []
-
-
-# What is no model, or not all of one
 
 
 def edit(saved: Path, **changes: Any) -> None:
@@ -219,21 +209,19 @@ def edit_text(saved: Path, old: str, new: str) -> None:
     path.write_text(path.read_text().replace(old, new))
 
 
-def edit_factors(saved: Path, old: float, new: float) -> None:
-    """Change a number of a user's factors, as pandas would."""
+def edit_factors(saved: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    """Change the users' factors, as pandas would."""
     for part in (data_of(saved) / "frames" / "users").glob("*.parquet"):
-        frame = pd.read_parquet(part)
-        frame["shape"] = [[new if value == old else value for value in row] for row in frame["shape"]]
-        frame.to_parquet(part)
+        change(pd.read_parquet(part)).to_parquet(part)
         (part.parent / f".{part.name}.crc").unlink(missing_ok=True)
 
 
-def twice(saved: Path) -> None:
-    """Replace an id by another."""
-    for part in (data_of(saved) / "frames" / "users").glob("*.parquet"):
-        frame = pd.read_parquet(part)
-        frame.assign(id=frame["id"].replace(2, 1).astype("int32")).to_parquet(part)
-        (part.parent / f".{part.name}.crc").unlink(missing_ok=True)
+def without_numbers(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(shape=[[float("nan") if value == 2.0 else value for value in row] for row in frame["shape"]])
+
+
+def with_an_id_twice(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(id=frame["id"].replace(2, 1).astype("int32"))
 
 
 def data_of(saved: Path) -> Path:
@@ -263,22 +251,12 @@ def damage_parts(saved: Path, damage: Callable[[Path], Any]) -> None:
         (lambda saved: edit(saved, formatVersion=None), "is no model that dcrec-spark saved"),
         (lambda saved: edit(saved, data="../../etc"), "metadata/part-00000 is damaged: data is missing or not as"),
         (lambda saved: shutil.rmtree(data_of(saved)), "frames/users is missing: this is half a model"),
-        (
-            lambda saved: damage_parts(saved, Path.unlink),
-            "frames/users has [012] rows, and 3 were saved: this is half a model",
-        ),
-        (
-            lambda saved: damage_parts(saved, lambda part: os.truncate(part, part.stat().st_size // 2)),
-            "frames/users can not be read to its end: this is half a model",
-        ),
+        (lambda saved: damage_parts(saved, Path.unlink), "frames/users has [012] rows, and 3 were saved: this is half"),
+        (lambda saved: damage_parts(saved, cut), "frames/users can not be read to its end: this is half a model"),
         (lambda saved: edit(saved, parts=["exposureModel"]), "no saved model at .*/parts/exposureModel"),
-        (lambda saved: edit_factors(saved, 2.0, float("nan")), "frames/users holds other values than were saved"),
-        (twice, "frames/users holds other values than were saved"),
+        (lambda saved: edit_factors(saved, without_numbers), "frames/users holds other values than were saved"),
+        (lambda saved: edit_factors(saved, with_an_id_twice), "frames/users holds other values than were saved"),
         (lambda saved: edit_text(saved, "[1.0]", '["1.0"]'), "is damaged or was edited: .* the checksum in it"),
-    ],
-    ids=[
-        *("nothing", "no-metadata", "no-json", "not-ours", "bad-name", "no-data", "lost-part", "cut-part"),
-        *("lost-inner", "nan", "id-twice", "text"),
     ],
 )
 def test_half_a_model_is_told_as_such(
@@ -287,11 +265,6 @@ def test_half_a_model_is_told_as_such(
     damage(saved)
     with pytest.raises(DataError, match=found):
         load(saved)
-
-
-def test_a_model_of_another_class_is_refused(spark: SparkSession, saved: Path) -> None:
-    with pytest.raises(DataError, match=r"holds a .*PoissonFactorizationModel, .*by PoissonFactorizationModel\.load"):
-        DeconfoundedMFModel.load(str(saved))
 
 
 @pytest.mark.usefixtures("released")
@@ -310,7 +283,9 @@ def test_no_class_of_strangers_is_imported_while_a_model_is_loaded(spark: SparkS
 
 
 def test_another_format_is_refused_and_may_be_overwritten(spark: SparkSession, saved: Path) -> None:
-    """By whoever goes back to an older version."""
+    """After a return to an older version. A model of another class is refused too."""
+    with pytest.raises(DataError, match=r"holds a .*PoissonFactorizationModel, .*by PoissonFactorizationModel\.load"):
+        DeconfoundedMFModel.load(str(saved))
     edit(saved, formatVersion=1)
     with pytest.raises(ConfigError, match=r"saved in format 1; .*which reads format 4: fit the model again"):
         load(saved)
@@ -329,11 +304,8 @@ def test_an_unknown_param_is_refused(spark: SparkSession, saved: Path, where: st
         load(saved)
 
 
-# Several at once
-
-
 @pytest.mark.usefixtures("released")
-def test_a_model_replaced_while_it_is_read_is_read_again(
+def test_a_model_replaced_meanwhile_is_read_again(
     spark: SparkSession, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_frame, asked = mlio._read_frame, []

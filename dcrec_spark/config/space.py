@@ -64,7 +64,13 @@ def _flat(given: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def _read(name: str, choices: Any, sections: Mapping[str, type[BaseModel]]) -> Choices:
-    section, setting = _look_up(name, sections)
+    section_name, _, setting = name.partition(".")
+    section = sections.get(section_name)
+    if section is None or setting not in section.model_fields:
+        known = [f"{section}.{field}" for section, model in sections.items() for field in model.model_fields]
+        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+        hint = f"did you mean {nearest[0]}?" if nearest else f"for example {known[0]}"
+        raise ValueError(f"settings of {' or '.join(sections)}; found {name}: {hint}")
     if isinstance(choices, Range | Mapping):
         return _read_range(name, choices, section, setting)
     if not isinstance(choices, list | tuple) or not choices:
@@ -72,16 +78,6 @@ def _read(name: str, choices: Any, sections: Mapping[str, type[BaseModel]]) -> C
             f"a list of choices for {name}, such as [5, 10], or a range such as {{low: 5, high: 50}}; found {choices!r}"
         )
     return tuple(_value(name, value, section, setting) for value in choices)
-
-
-def _look_up(name: str, sections: Mapping[str, type[BaseModel]]) -> tuple[type[BaseModel], str]:
-    section, _, setting = name.partition(".")
-    if section in sections and setting in sections[section].model_fields:
-        return sections[section], setting
-    known = [f"{section}.{field}" for section, model in sections.items() for field in model.model_fields]
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    hint = f"did you mean {nearest[0]}?" if nearest else f"for example {known[0]}"
-    raise ValueError(f"settings of {' or '.join(sections)}; found {name}: {hint}")
 
 
 def _read_range(name: str, given: Any, section: type[BaseModel], setting: str) -> Range:

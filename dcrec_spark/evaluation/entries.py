@@ -139,7 +139,11 @@ def ranking_tally(settings: MetricSettings) -> Callable[[pa.Table], Tally]:
         place, test_rating = np.full(len(pair), np.inf), np.full(len(pair), -1.0)
         listed = np.where(rank >= 1, rank, np.inf)  # what is no rank is counted as a fault
         place[at[~tested]], test_rating[at[tested]] = listed[~tested], rating[tested]
-        counts |= _faults(tested, rank, rating, at, settings)
+        counts |= {
+            "unusable_ratings": int((tested & ~_is_rating(rating, settings)).sum()),
+            "unusable_ranks": int((~tested & ~(rank >= 1)).sum()),
+            "duplicates": int(sum(chosen.sum() - len(np.unique(at[chosen])) for chosen in (tested, ~tested))),
+        }
         shown = {
             OfModel(0, Measure(MeasureKind.COVERAGE, k)): np.bincount(pair[place <= k] % width, minlength=width) > 0
             for k in settings.ks
@@ -150,14 +154,6 @@ def ranking_tally(settings: MetricSettings) -> Callable[[pa.Table], Tally]:
         return Tally(cells, per_user, {}, shown, with_test, counts | more)
 
     return tally
-
-
-def _faults(tested: Array, rank: Array, rating: Array, pair: Array, settings: MetricSettings) -> dict[str, int]:
-    return {
-        "unusable_ratings": int((tested & ~_is_rating(rating, settings)).sum()),
-        "unusable_ranks": int((~tested & ~(rank >= 1)).sum()),
-        "duplicates": int(sum(chosen.sum() - len(np.unique(pair[chosen])) for chosen in (tested, ~tested))),
-    }
 
 
 def _judge(

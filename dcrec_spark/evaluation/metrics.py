@@ -245,7 +245,9 @@ def _ranking_metrics(
     composition: ListComposition | None,
 ) -> Metrics:
     _require_ratings(sums, columns)
-    _require_lists(sums, settings)
+    for k, lists in zip(settings.ks, sums.counts["lists_of_k"], strict=True):
+        if not lists:
+            raise DataError(f"no user with test ratings has a list of {k} recommendations: rank more, or ask for less")
     scores = {measure.of_whole_catalogue: score for measure, score in _scores(sums, 0, catalogue_size)}
     if composition is not None:
         for kind, value in composition.measures.items():
@@ -322,18 +324,17 @@ def _scores(sums: Sums, model: int, catalogue_size: int | None) -> Iterator[tupl
         elif measure.kind is not MeasureKind.COVERAGE:
             yield measure, _score(parts, int(parts[0, 1]), int(parts[0, 1]))
         elif catalogue_size is not None:
-            yield measure, _coverage(int(parts[0, 0]), catalogue_size)
+            shown = int(parts[0, 0])
+            if shown > catalogue_size:
+                raise ConfigError(
+                    f"catalogue_size: found {catalogue_size}, expected at least the {shown} items that are shown"
+                )
+            yield measure, Score(np.array([shown / catalogue_size]), catalogue_size, units=0)
 
 
 def _score(parts: Array, n: int, units: int) -> Score:
     total, weight = parts.T
     return Score(np.divide(total, weight, out=np.full(len(weight), np.nan), where=weight > 0), n, units)
-
-
-def _coverage(shown: int, catalogue_size: int) -> Score:
-    if shown > catalogue_size:
-        raise ConfigError(f"catalogue_size: found {catalogue_size}, expected at least the {shown} items that are shown")
-    return Score(np.array([shown / catalogue_size]), catalogue_size, units=0)
 
 
 def _require_ratings(sums: Sums, columns: Columns) -> None:
@@ -370,9 +371,3 @@ def _require_predictions(sums: Sums, columns: Sequence[str], settings: MetricSet
         raise DataError(
             f"none of the {rows} test ratings has a finite prediction: are they of the same users and items?"
         )
-
-
-def _require_lists(sums: Sums, settings: MetricSettings) -> None:
-    for k, lists in zip(settings.ks, sums.counts["lists_of_k"], strict=True):
-        if not lists:
-            raise DataError(f"no user with test ratings has a list of {k} recommendations: rank more, or ask for less")

@@ -144,7 +144,7 @@ def shared_and_objective(
         solution[free] = np.linalg.lstsq(of_shared.curvature[free, free], of_shared.slope[free])[0]
     intercept, gamma = [*map(float, solution), 0.0][:2]
     moved = gamma - shared.gamma if design.per_user else 0.0
-    return Shared(intercept, gamma, moved), of_shared.at(solution) + _departures(users, reg)
+    return Shared(intercept, gamma, moved), of_shared.at(solution)
 
 
 def objective(
@@ -152,12 +152,11 @@ def objective(
 ) -> float:
     """Compute J where the shared terms are those that the rows were solved with, from the sums of both sides."""
     of_shared = _OfShared.of(users, items, shared, design, reg)
-    at = np.array([shared.intercept, shared.gamma])[: len(of_shared.slope)]
-    return of_shared.at(at) + _departures(users, reg)
+    return of_shared.at(np.array([shared.intercept, shared.gamma])[: len(of_shared.slope)])
 
 
 class _OfShared(NamedTuple):
-    """J without the users' departures, as a function of the shared terms."""
+    """J as a function of the shared terms."""
 
     at_zero: float
     slope: Array
@@ -174,16 +173,13 @@ class _OfShared(NamedTuple):
         drawn = np.array([[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]])[: 1 + has_gamma]
         regs = [reg.intercept, 0.0 if design.pooled else reg.confounder][: 1 + has_gamma]
         at_zero = items["square"] + w0 * residual @ product @ residual + users["penalty"] + items["penalty"]
+        at_zero += reg.confounder * users.get("departure_square", 0.0)
         slope = items["linear"] - w0 * drawn @ product @ residual
         return cls(float(at_zero), slope, items["curvature"] + w0 * drawn @ product @ drawn.T + np.diag(regs))
 
     def at(self, terms: Array) -> float:
         """Return J there."""
         return float(self.at_zero - 2.0 * terms @ self.slope + terms @ self.curvature @ terms)
-
-
-def _departures(users: Mapping[str, Array], reg: Regulariser) -> float:
-    return reg.confounder * float(users.get("departure_square", 0.0))
 
 
 def _products(users: Mapping[str, Array], items: Mapping[str, Array], design: Design) -> NDArray[np.float64]:

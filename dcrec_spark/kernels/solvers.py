@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dposv, sposv
 
 from dcrec_spark.kernels.csr import row_products, row_sums
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge import items_system
+from dcrec_spark.kernels.ridge import row_systems
 from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, RowSystems, Shared, System
 from dcrec_spark.kernels.threads import over_rows
 
@@ -110,14 +110,14 @@ def sums_over_pairs(
 ) -> tuple[Floats, Floats]:
     """Compute what the pairs of a block of items add to their normal equations: X' diag(curvature) X and X' pull.
 
-    block : ratings of n items. users, shared, design : as for :func:`dcrec_spark.kernels.ridge.items_system`.
+    block : ratings of n items. users, shared, design : as for :func:`dcrec_spark.kernels.ridge.row_systems`.
     gram : a Gram matrix of users, for its shape alone: the part of all pairs is left out.
 
     Returns the lower triangles, row by row, (n, F (F + 1) / 2), and (n, F), as :meth:`System.of_row` takes them.
     float64.
     """
     of_nothing = Regulariser(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    system = items_system(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_nothing)
+    system = row_systems(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_nothing, of_users=False)
     n, size = system.right.shape
     lower = np.tril_indices(size)
     halves, rights = np.empty((n, len(lower[0]))), np.empty((n, size))

@@ -138,12 +138,12 @@ class RidgeProblem(NamedTuple):
         """Equations of the users, or of another block of them, given the items."""
         items, shared = self.rows(x)[1], Shared(x.intercept, x.gamma)
         sums = ridge_sums.item_sums(items, self.items.exposure, self.design)
-        return kernel.users_system(block or self.users, items, sums, shared, self.design, self.reg)
+        return kernel.row_systems(block or self.users, items, sums, shared, self.design, self.reg, of_users=True)
 
     def items_system(self, x: ridge.Unknowns) -> System:
         users, shared = self.rows(x)[0], Shared(x.intercept, x.gamma)
         sums = ridge_sums.user_sums(users, self.users.exposure, self.design)
-        return kernel.items_system(self.items, users, sums, shared, self.design, self.reg)
+        return kernel.row_systems(self.items, users, sums, shared, self.design, self.reg, of_users=False)
 
 
 def exposed_counts(rng: np.random.Generator, size: tuple[int, int] | None, largest: int = 1) -> Array:

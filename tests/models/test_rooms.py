@@ -10,7 +10,7 @@ PACKAGE = Path(dcrec_spark.__file__).parent
 TREES = {path.relative_to(PACKAGE): ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
 # From the ground up. Each room uses those before it; what lies in no room belongs to the first floor.
 FLOORS = ["families", "params", "persistence", "fitting", "exposure", "explain", "certainty", "outcome"]
-STEPS = {"GaussianSteps", "GammaPoissonSteps", "GammaPoisson", "Shared", "SharedGammas"}
+STEPS = {"GaussianSteps", "GammaPoisson", "Shared", "SharedGammas"}
 
 
 def test_no_room_uses_one_above_it() -> None:

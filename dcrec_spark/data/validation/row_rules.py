@@ -38,18 +38,14 @@ class Window(NamedTuple):
             return raw
         seconds, inside = _seconds(raw.schema["timestamp"].dataType), F.lit(True)
         if self.since is not None:
-            inside &= seconds >= _midnight(F.lit(self.since))
+            inside &= seconds >= F.lit(self.since).cast("timestamp").cast("long")
         if self.until is not None:
-            inside &= seconds < _midnight(F.date_add(F.lit(self.until), 1))
+            inside &= seconds < F.date_add(F.lit(self.until), 1).cast("timestamp").cast("long")
         unread = F.array_contains("read_problems", MALFORMED) if "read_problems" in raw.columns else F.lit(False)
         return raw.where(seconds.isNull() | inside | unread)
 
 
 ALL_DAYS = Window()
-
-
-def _midnight(day: Column) -> Column:
-    return day.cast("timestamp").cast("long")
 
 
 def check_rows(raw: DataFrame, config: ValidationConfig, now: float, needs_time: bool = False) -> DataFrame:

@@ -150,7 +150,7 @@ def _assessed(fitted: FittedOutcome, layout: Layout, resources: FitResources) ->
             (True, layout.users, from_items, users, layout.items),
             (False, layout.items, from_users, items, layout.users),
         ):
-            assessor = _assessing(fitted).assessor(steps, fitted.shared, is_user)
+            assessor = _assessing(fitted).assessor(steps, fitted.facts.shared, is_user)
             kernel = partial(assess, assessor=assessor, other=Other.of(other), tolerance=tolerance)
             states.append(resources.add(side.remember(kernel, source, memory)))
     return states[0], states[1]

@@ -59,8 +59,8 @@ def explain_pairs(
     with FitResources() as resources:
         resources.enter(few_partitions(pairs.sparkSession))
         # Both are read often below: uncut, a long plan of the caller's would be repeated each time, and then again.
-        wanted = _cut(pairs_of(fitted, pairs).distinct(), resources)
-        rated = _cut(ratings_of(fitted, wanted, ratings), resources)
+        wanted = resources.add(keep(pairs_of(fitted, pairs).distinct())).frame
+        rated = resources.add(keep(ratings_of(fitted, wanted, ratings))).frame
         require_known(fitted, wanted, pairs_of(fitted, rated))
         layout = lay_out_pairs(fitted, wanted, rated, resources)
         explained = complete(_with_ids(fitted, layout, _explained(fitted, layout, n, resources))).persist()
@@ -68,16 +68,12 @@ def explain_pairs(
     return explained
 
 
-def _cut(frame: DataFrame, resources: FitResources) -> DataFrame:
-    return resources.add(keep(frame)).frame
-
-
 def _explained(fitted: FittedOutcome, layout: Layout, n: int, resources: FitResources) -> DataFrame:
     """``user_idx, item_idx``, NUMBERS and ``reasons`` of each wanted pair, in double precision whatever the fit's."""
     family = fitted.family
     layout = with_exposure_term(fitted, layout, resources)
     steps = family.steps(layout, precision="float64")
-    explainer = family.explainer(steps, fitted.shared)
+    explainer = family.explainer(steps, fitted.facts.shared)
     if explainer is None:
         outcome = fitted.params.getOrDefault("outcome")
         raise ConfigError(f"outcome={outcome} can't be explained: its family does not take preferences apart")
@@ -128,7 +124,7 @@ def _require_agreement(fitted: FittedOutcome, layout: Layout, state: State, expl
 def _with_ids(
     fitted: FittedOutcome, layout: Layout, explained: DataFrame, further: list[str] | None = None
 ) -> DataFrame:
-    intercept = fitted.family.shared_numbers(fitted.shared).intercept
+    intercept = fitted.family.shared_numbers(fitted.facts.shared).intercept
     user_id = F.col("id").cast(fitted.users.schema["id"].dataType).alias("user_id")
     item_ids = fitted.items.select(F.col("idx").alias("item_idx"), F.col("id").alias("item_id"))
     named = look_up(explained, ["user_idx", "item_idx"], "item_idx", item_ids)

@@ -94,9 +94,9 @@ def lay_out_pairs(
     everyone : whether all users of the model have a row, under the model's ``idx``, and exposures stay known, else the
         users are those of the ratings, and exposures are there where the confounder asks for them.
     """
-    require_ratings(ratings, fitted.params, fitted.propensity)
+    require_ratings(ratings, fitted.params, fitted.facts.propensity)
     user, item = fitted.id_columns
-    weighted, values = weighted_ratings(ratings, fitted.params.getOrDefault("ratingCol"), fitted.propensity)
+    weighted, values = weighted_ratings(ratings, fitted.params.getOrDefault("ratingCol"), fitted.facts.propensity)
     if fitted.exposure is not None and (fitted.family.exposure_term.leave_one_out or everyone):
         count = fitted.exposure.count_column
         require_columns(ratings, [user, item], [count] if count else [])
@@ -127,12 +127,12 @@ def with_exposure_term(fitted: FittedOutcome, layout: Layout, resources: FitReso
     """Attach the confounder of each pair and the covariates of each row, as the model has them."""
     for is_user in (True, False):
         layout = attach_known(
-            layout, is_user, fitted.table(is_user), fitted.covariates, fitted.family.composition, resources
+            layout, is_user, fitted.table(is_user), fitted.facts.covariates, fitted.family.composition, resources
         )
     if fitted.exposure is None:
         return layout
     users, items = exposure_states(fitted, fitted.exposure, layout, resources)
-    layout, _ = attach_confounder(layout, users, items, fitted.family.exposure_term, resources, fitted.form)
+    layout, _ = attach_confounder(layout, users, items, fitted.family.exposure_term, resources, fitted.facts.form)
     return layout
 
 

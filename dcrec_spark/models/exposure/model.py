@@ -2,7 +2,7 @@
 
 from pyspark.ml import Model
 from pyspark.ml.param.shared import HasCheckpointInterval, HasMaxIter, HasSeed, HasTol
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
@@ -103,8 +103,9 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         require_columns(dataset, [user, item], [])
         require_new_columns(dataset, {"exposureCol": output})
         require_ids_alike(dataset, (user, item), (self.userFactors, self.itemFactors))
-        users = self.userFactors.select(F.col("id").alias(user), _mean().alias("__user_exposure"))
-        items = self.itemFactors.select(F.col("id").alias(item), _mean().alias("__item_exposure"))
+        mean = gamma_mean(F.col("shape"), F.col("rate"))
+        users = self.userFactors.select(F.col("id").alias(user), mean.alias("__user_exposure"))
+        items = self.itemFactors.select(F.col("id").alias(item), mean.alias("__item_exposure"))
         a_hat = dot(F.col("__user_exposure"), F.col("__item_exposure")).alias(output)
         joined = dataset.join(users, user, "left").join(items, item, "left")
         return joined.select(*map(quoted, dataset.columns), a_hat)
@@ -221,7 +222,3 @@ def require_exposure_rank(model: PoissonFactorizationModel, rank: int) -> None:
         raise ConfigError(
             f"initialModel has {fitted} exposure factors, and the exposure model's rank is {rank}: give both the same"
         )
-
-
-def _mean() -> Column:
-    return gamma_mean(F.col("shape"), F.col("rate"))

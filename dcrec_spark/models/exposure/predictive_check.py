@@ -41,7 +41,6 @@ about Poisson factorization as such. Priors count: those that are far from the d
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
@@ -170,7 +169,19 @@ def check_exposures(
         placed = items.join(item_ids, "id")
         checked = check_on_cluster(known, users, placed, rows, how, settings.replications, settings.seed).persist()
         try:
-            return _result(checked, add_up(checked))
+            sums = add_up(checked)
+            total, deviation = np.array(sums["total"]), np.array(sums["deviation"])
+            return PredictiveCheck(
+                users=users_of(checked),
+                pValue=float(p_values(total)),
+                spreadPValue=float(p_values(deviation)),
+                meanUserPValue=sums["p_sum"] / sums["users"],
+                logLikelihood=float(total[0]),
+                replicated=total[1:],
+                numUsers=sums["users"],
+                n=sums["held_out"],
+                _cached=checked,
+            )
         except BaseException:
             checked.unpersist()
             raise
@@ -258,18 +269,3 @@ def _refuse(rows: DataFrame, reasons: dict[str, Column], column: str) -> None:
                 f"{count} {reason.format(repr(example))}: the model has to be fitted to the training part of these "
                 "exposures (hold_out_exposures), and to nothing else; and all rows of a user have to be given"
             )
-
-
-def _result(checked: DataFrame, sums: dict[str, Any]) -> PredictiveCheck:
-    total, deviation = np.array(sums["total"]), np.array(sums["deviation"])
-    return PredictiveCheck(
-        users=users_of(checked),
-        pValue=float(p_values(total)),
-        spreadPValue=float(p_values(deviation)),
-        meanUserPValue=sums["p_sum"] / sums["users"],
-        logLikelihood=float(total[0]),
-        replicated=total[1:],
-        numUsers=sums["users"],
-        n=sums["held_out"],
-        _cached=checked,
-    )

@@ -157,6 +157,7 @@ class Family(ABC):
     stage: ClassVar[str]
     value: ClassVar[str]
     objective: ClassVar[Objective]
+    splits: ClassVar[bool] = False
     reads: ClassVar[tuple[str, ...]] = ()
     _all_read: ClassVar[tuple[str, ...]] = ("rank", "seed", "precision")
 
@@ -172,11 +173,6 @@ class Family(ABC):
     def rank(self) -> int:
         """Factors of each row, K."""
         return int(self.settings["rank"])
-
-    @property
-    def splits(self) -> bool:
-        """Whether its steps are :class:`dcrec_spark.engine.heavy_items.Splitting`, so that items may be heavy."""
-        return False
 
     @property
     def row_width(self) -> int:
@@ -354,9 +350,9 @@ class OutcomeFamily(Family):
         """Refuse settings that contradict each other, beyond what the table of settings says of them."""
 
     @classmethod
-    @abstractmethod
     def shared_as_json(cls, shared: Any) -> dict[str, Any]:
         """Return the terms that all pairs share as JSON holds them."""
+        return dict(shared._asdict())
 
     @classmethod
     @abstractmethod

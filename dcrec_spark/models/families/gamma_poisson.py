@@ -38,16 +38,8 @@ NORM = 8
 AT_PRIOR, NO_SHARE = 0.02, 1e-3
 
 
-@dataclass(frozen=True)
-class GammaPrior:
-    """Shape and rate of a Gamma prior."""
-
-    shape: float
-    rate: float
-
-
 class Gamma(NamedTuple):
-    """q of one number that all pairs share."""
+    """Shape and rate of a Gamma distribution: of a prior, or of q of one number that all pairs share."""
 
     shape: float
     rate: float
@@ -129,12 +121,12 @@ class GammaPoisson:
     stage: str
     count: str
     rank: int
-    prior: GammaPrior
+    prior: Gamma
     seed: int
     precision: str = "float64"
-    confounder: GammaPrior | None = None
+    confounder: Gamma | None = None
     per_user: bool = True
-    intercept: GammaPrior | None = None
+    intercept: Gamma | None = None
     n_pairs: float = 0.0
     validates: bool = False
     unobserved: float = 1.0
@@ -142,6 +134,11 @@ class GammaPoisson:
     accelerates: bool = False
     stride: Stride = PLAIN_STEP
     scale: Floats | float = 1.0
+
+    rises = True
+    remembers = True
+    # On MovieLens 100K no sweep of this length had to be undone; momentum beyond .95 was no faster.
+    longest = Stride(1.9, 0.95)
 
     @property
     def reweighs(self) -> bool:
@@ -164,6 +161,100 @@ class GammaPoisson:
             if with_gamma:
                 widths[RowPart.GAMMA_MEAN] = 1
         return RowLayout(widths)
+
+    @property
+    def shared(self) -> SharedGammas:
+        """The priors of what is shared."""
+        return SharedGammas(self.intercept, None if self.gamma_per_user else self.confounder)
+
+    def with_stride(self, stride: Stride) -> Self:
+        """Return the same steps, going so far."""
+        return replace(self, stride=stride)
+
+    def balanced(self, users: Arrays, items: Arrays) -> Self:
+        """Return the same steps from where each factor has its best scale, by the sums of both sides."""
+        sides = [(sums["mean"], float(sums["rows"]), self.prior.shape, self.prior.rate) for sums in (users, items)]
+        return replace(self, scale=best_scale(sides[0], sides[1]).astype(self.precision))
+
+    def start_users(self) -> Kernel:
+        """Factors off the prior, by noise of the ids."""
+        return partial(start, model=self, is_user=True)
+
+    def start_items(self) -> Kernel:
+        """Factors off the prior, by noise of the ids."""
+        return partial(start, model=self, is_user=False)
+
+    def users(self, shared: SharedGammas) -> Kernel:
+        """One coordinate step of the users."""
+        return partial(update, model=self, shared=shared, is_user=True)
+
+    def items(self, shared: SharedGammas) -> Kernel:
+        """One coordinate step of the items, and the ELBO's part of the nonzeros."""
+        return partial(update, model=self, shared=shared, is_user=False)
+
+    def converge(self, shared: SharedGammas, is_user: bool = True) -> Kernel:
+        """Coordinate steps of one side until they converge, from equal shares of each row's count."""
+        return partial(settle, model=self, shared=shared, is_user=is_user)
+
+    def converge_and_score(self, shared: SharedGammas) -> Kernel:
+        """Bring the users to convergence, and add up the ELBO's parts of their nonzeros."""
+        return partial(converge_and_score, model=self, shared=shared)
+
+    def heavy_parts(self, shared: SharedGammas) -> PartsOf:
+        """Add up the counts that heavy items draw, and what their rates have of their pairs."""
+        return partial(heavy_parts, model=self, shared=shared)
+
+    def heavy_scores(self, shared: SharedGammas) -> ScoresOf:
+        """Add up the ELBO's parts of the pairs of heavy items."""
+        return partial(heavy_scores, model=self, shared=shared)
+
+    def conclude(self, users: Arrays, items: Arrays, shared: SharedGammas) -> tuple[float, SharedGammas]:
+        """Return the ELBO with optimal responsibilities. Then q(beta_0) and a shared q(gamma) from those."""
+        return self._elbo(users, items, shared), self._update_shared(users, items, shared)
+
+    def movement(self, items: Arrays) -> float:
+        """Return the norm of the relative changes of the items' shapes and rates, at least the largest of them."""
+        return float(items["movement"] ** (1.0 / NORM))
+
+    def converged_objective(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
+        """Return the ELBO of converged users, from their own sums over the nonzeros."""
+        own = {name: users[name] for name in ("log_rates", "rate_excess") if name in users}
+        return self._elbo(users, {**items, **own}, shared)
+
+    def _elbo(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
+        expected = float(users["mean"] @ items["mean"])
+        far = float(users["divergence"]) + float(items["divergence"])
+        if self.confounder is not None:
+            attracted = float(users["confounder_total"] @ items["exposure_total"])
+            expected += attracted * (shared.gamma.mean if shared.gamma else 1.0)
+        if shared.intercept:
+            expected += shared.intercept.mean * self.n_pairs
+        expected = self._weighted(expected, items, "rate_excess")
+        for q, prior in ((shared.intercept, self.intercept), (shared.gamma, self.confounder)):
+            if q is not None and prior is not None:
+                far += divergence(np.array([[q.shape]]), np.array([q.rate]), prior.shape, prior.rate)
+        return float(items["log_rates"]) - float(items["log_factorial"]) - expected - far
+
+    def _update_shared(self, users: Arrays, items: Arrays, shared: SharedGammas) -> SharedGammas:
+        intercept, gamma = shared
+        if intercept is not None and self.intercept is not None:
+            shape = self.intercept.shape + intercept.geometric_mean * float(items["shares"])
+            intercept = Gamma(shape, self.intercept.rate + self._weighted(self.n_pairs, items, "excess"))
+        if gamma is not None and self.confounder is not None:
+            shape = self.confounder.shape + gamma.geometric_mean * float(items["confounder_shares"])
+            attracted = float(users["confounder_total"] @ items["exposure_total"])
+            gamma = Gamma(shape, self.confounder.rate + self._weighted(attracted, items, "confounder_excess"))
+        return SharedGammas(intercept, gamma)
+
+    def _weighted(self, of_all: float, items: Arrays, excess: str) -> float:
+        """Return w0 sum_all + sum_obs (w - w0), from a sum over all pairs and the name of one over the observed."""
+        return self.unobserved * of_all + (float(items[excess]) if self.reweighs else 0.0)
+
+    def held_out_loss(self, items: Arrays, shared: SharedGammas) -> float | None:
+        """Return the held-out pairs' mean negative log likelihood under the posterior means, without log y!."""
+        if "held_out" not in items:
+            return None
+        return float(items["held_out"]) / float(items["held_out_pairs"])
 
 
 def start(inputs: KernelInput, *, model: GammaPoisson, is_user: bool) -> Update:
@@ -220,10 +311,7 @@ def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is
 
 
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
-    """Add up what the step of heavy items needs of their pairs with a block of users, (H, K) each (float64).
-
-    drawn : of the counts, see :func:`dcrec_spark.kernels.poisson.drawn_counts`. excess : w - w0 times the users' means.
-    """
+    """Add up drawn counts, and w - w0 times the users' means, of heavy items' pairs, (H, K) each (float64)."""
     of_items = model.row_layout(is_user=False).part(inputs.inbox[inputs.block[heavy_items.AT]], RowPart.GEOMETRIC_MEAN)
     met = KernelInput(heavy_items.transpose(inputs.block), {}, update.rows, {})
     counts, cols = count_block(met, model, shared, is_user=False), _cols(met, model, is_user=False)
@@ -251,8 +339,7 @@ def heavy_scores(inputs: KernelInput, items: Array, *, model: GammaPoisson, shar
 
 def settle(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
     """Rows as the other side determines them, started from equal shares: the same wherever they were before."""
-    block = count_block(inputs, model, shared, is_user)
-    shape, _ = _converge(inputs, block, model, is_user)
+    shape, _ = _converge(inputs, count_block(inputs, model, shared, is_user), model, is_user)
     return _move(inputs, model, is_user, shape)
 
 
@@ -394,12 +481,9 @@ def _posterior(
         parts |= {RowPart.GAMMA_GEOMETRIC_MEAN: geometric_mean(*gamma), RowPart.GAMMA_MEAN: gamma[0] / gamma[1]}
     if model.confounder is not None:
         exposure = block["exposure"].astype(np.float64)
-        if is_user:
-            sums["confounder_total"] = (exposure * parts[RowPart.GAMMA_MEAN] if gamma is not None else exposure).sum(
-                axis=0
-            )
-        else:
-            sums["exposure_total"] = exposure.sum(axis=0)
+        if gamma is not None:
+            exposure = exposure * parts[RowPart.GAMMA_MEAN]
+        sums["confounder_total" if is_user else "exposure_total"] = exposure.sum(axis=0)
     return Update(model.row_layout(is_user).join(parts), sums, memory)
 
 
@@ -474,112 +558,7 @@ def required(value: Term | None) -> Term:
     return value
 
 
-@dataclass(frozen=True)
-class GammaPoissonSteps(GammaPoisson):
-    """The steps of a Gamma-Poisson model. See :class:`GammaPoisson` for its fields."""
-
-    rises = True
-    remembers = True
-    # On MovieLens 100K no sweep of this length had to be undone; momentum beyond .95 was no faster.
-    longest = Stride(1.9, 0.95)
-
-    @property
-    def shared(self) -> SharedGammas:
-        """The priors of what is shared."""
-        gamma = None if self.gamma_per_user else self.confounder
-        return SharedGammas(_as_q(self.intercept), _as_q(gamma))
-
-    def with_stride(self, stride: Stride) -> Self:
-        """Return the same steps, going so far."""
-        return replace(self, stride=stride)
-
-    def balanced(self, users: Arrays, items: Arrays) -> Self:
-        """Return the same steps from where each factor has its best scale, by the sums of both sides."""
-        sides = [(sums["mean"], float(sums["rows"]), self.prior.shape, self.prior.rate) for sums in (users, items)]
-        return replace(self, scale=best_scale(sides[0], sides[1]).astype(self.precision))
-
-    def start_users(self) -> Kernel:
-        """Factors off the prior, by noise of the ids."""
-        return partial(start, model=self, is_user=True)
-
-    def start_items(self) -> Kernel:
-        """Factors off the prior, by noise of the ids."""
-        return partial(start, model=self, is_user=False)
-
-    def users(self, shared: SharedGammas) -> Kernel:
-        """One coordinate step of the users."""
-        return partial(update, model=self, shared=shared, is_user=True)
-
-    def items(self, shared: SharedGammas) -> Kernel:
-        """One coordinate step of the items, and the ELBO's part of the nonzeros."""
-        return partial(update, model=self, shared=shared, is_user=False)
-
-    def converge(self, shared: SharedGammas, is_user: bool = True) -> Kernel:
-        """Coordinate steps of one side until they converge, from equal shares of each row's count."""
-        return partial(settle, model=self, shared=shared, is_user=is_user)
-
-    def converge_and_score(self, shared: SharedGammas) -> Kernel:
-        """Bring the users to convergence, and add up the ELBO's parts of their nonzeros."""
-        return partial(converge_and_score, model=self, shared=shared)
-
-    def heavy_parts(self, shared: SharedGammas) -> PartsOf:
-        """Add up the counts that heavy items draw, and what their rates have of their pairs."""
-        return partial(heavy_parts, model=self, shared=shared)
-
-    def heavy_scores(self, shared: SharedGammas) -> ScoresOf:
-        """Add up the ELBO's parts of the pairs of heavy items."""
-        return partial(heavy_scores, model=self, shared=shared)
-
-    def conclude(self, users: Arrays, items: Arrays, shared: SharedGammas) -> tuple[float, SharedGammas]:
-        """Return the ELBO with optimal responsibilities. Then q(beta_0) and a shared q(gamma) from those."""
-        return self._elbo(users, items, shared), self._update_shared(users, items, shared)
-
-    def movement(self, items: Arrays) -> float:
-        """Return the norm of the relative changes of the items' shapes and rates, at least the largest of them."""
-        return float(items["movement"] ** (1.0 / NORM))
-
-    def converged_objective(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
-        """Return the ELBO of converged users, from their own sums over the nonzeros."""
-        own = {name: users[name] for name in ("log_rates", "rate_excess") if name in users}
-        return self._elbo(users, {**items, **own}, shared)
-
-    def _elbo(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
-        expected = float(users["mean"] @ items["mean"])
-        far = float(users["divergence"]) + float(items["divergence"])
-        if self.confounder is not None:
-            attracted = float(users["confounder_total"] @ items["exposure_total"])
-            expected += attracted * (shared.gamma.mean if shared.gamma else 1.0)
-        if shared.intercept:
-            expected += shared.intercept.mean * self.n_pairs
-        expected = self._weighted(expected, items, "rate_excess")
-        for q, prior in ((shared.intercept, self.intercept), (shared.gamma, self.confounder)):
-            if q is not None and prior is not None:
-                far += divergence(np.array([[q.shape]]), np.array([q.rate]), prior.shape, prior.rate)
-        return float(items["log_rates"]) - float(items["log_factorial"]) - expected - far
-
-    def _update_shared(self, users: Arrays, items: Arrays, shared: SharedGammas) -> SharedGammas:
-        intercept, gamma = shared
-        if intercept is not None and self.intercept is not None:
-            shape = self.intercept.shape + intercept.geometric_mean * float(items["shares"])
-            intercept = Gamma(shape, self.intercept.rate + self._weighted(self.n_pairs, items, "excess"))
-        if gamma is not None and self.confounder is not None:
-            shape = self.confounder.shape + gamma.geometric_mean * float(items["confounder_shares"])
-            attracted = float(users["confounder_total"] @ items["exposure_total"])
-            gamma = Gamma(shape, self.confounder.rate + self._weighted(attracted, items, "confounder_excess"))
-        return SharedGammas(intercept, gamma)
-
-    def _weighted(self, of_all: float, items: Arrays, excess: str) -> float:
-        """Return w0 sum_all + sum_obs (w - w0), from a sum over all pairs and the name of one over the observed."""
-        return self.unobserved * of_all + (float(items[excess]) if self.reweighs else 0.0)
-
-    def held_out_loss(self, items: Arrays, shared: SharedGammas) -> float | None:
-        """Return the held-out pairs' mean negative log likelihood under the posterior means, without log y!."""
-        if "held_out" not in items:
-            return None
-        return float(items["held_out"]) / float(items["held_out_pairs"])
-
-
-def at_prior(prior: GammaPrior, users: Arrays, n_users: int, total: float) -> Array:
+def at_prior(prior: Gamma, users: Arrays, n_users: int, total: float) -> Array:
     """Whether each component explains nothing, (K,).
 
     The shapes of converged users are then hardly larger than the prior's.
@@ -588,7 +567,3 @@ def at_prior(prior: GammaPrior, users: Arrays, n_users: int, total: float) -> Ar
     """
     shape = n_users * prior.shape
     return np.asarray(users["shape"] - shape <= np.minimum(AT_PRIOR * shape, NO_SHARE * total))
-
-
-def _as_q(prior: GammaPrior | None) -> Gamma | None:
-    return None if prior is None else Gamma(prior.shape, prior.rate)

@@ -175,11 +175,6 @@ class LeastSquares(OutcomeFamily):
         return {"rows": np.column_stack([columns["features"], *[columns[name] for name in more]])}
 
     @classmethod
-    def shared_as_json(cls, shared: Shared) -> dict[str, Any]:
-        """Three numbers."""
-        return dict(shared._asdict())
-
-    @classmethod
     def shared_from_json(cls, values: Mapping[str, Any]) -> Shared:
         """Three numbers."""
         return Shared(**values)
@@ -355,10 +350,7 @@ def resume_users(inputs: KernelInput, *, model: GaussianSteps) -> Update:
 def user_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> Update:
     """Users given the items."""
     ratings = rating_block(inputs.block, model)
-    known = inputs.once(
-        "known", lambda: ridge.known_by_items(inputs.inbox, ratings.has_confounder, shared, model.design)
-    )
-    system = ridge.users_system(ratings, inputs.inbox, inputs.source_sums, shared, model.design, model.reg, known)
+    system = system_of(inputs, ratings, model, shared, is_user=True)
     before = None
     if inputs.memory:  # where the last step left the users, their weights moved along with the common one
         left: Floats = inputs.memory["rows"].astype(model.precision)
@@ -382,10 +374,7 @@ def converge_and_score(inputs: KernelInput, *, model: GaussianSteps, shared: Sha
 def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> Update:
     """Items given the users, and what the observed pairs then add to the objective."""
     ratings = rating_block(inputs.block, model)
-    known = inputs.once(
-        "known", lambda: ridge.known_by_users(inputs.inbox, ratings.has_confounder, shared, model.design)
-    )
-    system = ridge.items_system(ratings, inputs.inbox, inputs.source_sums, shared, model.design, model.reg, known)
+    system = system_of(inputs, ratings, model, shared, is_user=False)
     before = inputs.memory.get("rows")
     begin = None if before is None else model.design.unknowns(before, model.rank, False)
     rows = model.solve(ratings, system, begin)
@@ -437,7 +426,7 @@ def heavy_scores(inputs: KernelInput, items: Array, *, model: GaussianSteps, sha
 def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, shared: Shared) -> BlockExplanation:
     """Explain the wanted pairs of a block of users, who are solved anew. The memory is what the model has of them."""
     ratings, rows = rating_block(inputs.block, model), inputs.memory["rows"]
-    system = ridge.users_system(ratings, inputs.inbox, inputs.source_sums, shared, model.design, model.reg)
+    system = system_of(inputs, ratings, model, shared, is_user=True)
     parts = explain_ridge(ratings, system, wanted, model.rank)
     theta, beta = (np.ascontiguousarray(side[:, : model.rank]) for side in (rows, inputs.inbox))
     has_weight = ratings.has_confounder and model.design.per_user
@@ -472,8 +461,7 @@ def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is
     """Compute the intervals' numbers of a block's held-out pairs. The memory holds the model's rows."""
     ratings, wanted = (rating_block(inputs.block, model, held_out) for held_out in (False, True))
     rows, inbox = inputs.memory["rows"], inputs.inbox
-    set_up = ridge.users_system if is_user else ridge.items_system
-    system = set_up(ratings, inbox, inputs.source_sums, shared, model.design, model.reg)
+    system = system_of(inputs, ratings, model, shared, is_user)
     spreads = certainty.spreads(ratings, system, wanted)
     fitted = model.design.unknowns(rows, model.rank, is_user)
     sums: dict[str, Array] = {"leverage": np.array(spreads.leverage)}
@@ -482,6 +470,13 @@ def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is
     rated, predicted = (certainty.predictions(p, rows, inbox, shared, model.design) for p in (ratings, wanted))
     sums |= certainty.residual_sums(ratings, rated)
     return BlockCertainty(spreads.pairs, predicted, sums, spreads.solved, fitted)
+
+
+def system_of(inputs: KernelInput, ratings: RatingBlock, model: GaussianSteps, shared: Shared, is_user: bool) -> System:
+    """Return the normal equations of a block's rows given the inbox."""
+    inbox, confounded, design = inputs.inbox, ratings.has_confounder, model.design
+    known = inputs.once("known", lambda: ridge.known_part(inbox, is_user, confounded, shared, design))
+    return ridge.row_systems(ratings, inbox, inputs.source_sums, shared, design, model.reg, is_user, known)
 
 
 def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> RatingBlock:

@@ -8,6 +8,7 @@ it, as in Gopalan et al. 2015.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -32,8 +33,7 @@ from dcrec_spark.models.families.base import (
 )
 from dcrec_spark.models.families.gamma_poisson import (
     Gamma,
-    GammaPoissonSteps,
-    GammaPrior,
+    GammaPoisson,
     RowPart,
     SharedGammas,
     at_prior,
@@ -43,26 +43,24 @@ from dcrec_spark.models.families.gamma_poisson import (
 
 NOTHING_SHARED = SharedGammas()
 # Priors of the paper.
-CONFOUNDER_PRIOR, INTERCEPT_PRIOR = GammaPrior(1.0, 1.0), GammaPrior(0.3, 0.3)
+CONFOUNDER_PRIOR, INTERCEPT_PRIOR = Gamma(1.0, 1.0), Gamma(0.3, 0.3)
 
 
-class PoissonExposure(Family):
-    """Stage 1 (Gopalan, Hofman, Blei 2015)."""
+class GammaFactors(Family):
+    """Families of Gamma factors, by coordinate ascent. prior_settings : the shape and the rate of their prior."""
 
-    stage = "exposure"
-    value = "exposure_count"
     objective = Objective("ELBO", rises=True)
     splits = True
-    reads = ("shapePrior", "ratePrior")
+    prior_settings: ClassVar[tuple[str, str]]
 
     @property
-    def prior(self) -> GammaPrior:
+    def prior(self) -> Gamma:
         """The Gamma prior of all factors."""
-        return GammaPrior(self.settings["shapePrior"], self.settings["ratePrior"])
+        return Gamma(*(self.settings[name] for name in self.prior_settings))
 
-    def steps(self, observed: Observed, precision: str | None = None) -> GammaPoissonSteps:
+    def steps(self, observed: Observed, precision: str | None = None) -> GammaPoisson:
         """Coordinate ascent without confounder and intercept."""
-        return GammaPoissonSteps(
+        return GammaPoisson(
             stage=self.stage,
             count=self.value,
             rank=self.rank,
@@ -70,8 +68,27 @@ class PoissonExposure(Family):
             seed=self.settings["seed"],
             precision=precision or self.settings["precision"],
             validates=observed.held_out,
-            accelerates=True,
         )
+
+    def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array:
+        """By the users' shapes: posterior means never vanish."""
+        return at_prior(self.prior, users, observed.n_users, self.total(observed))
+
+    def total(self, observed: Observed) -> float:
+        """Add up the counts of all pairs of the fit."""
+        return observed.means[self.value] * observed.nonzeros
+
+
+class PoissonExposure(GammaFactors):
+    """Stage 1 (Gopalan, Hofman, Blei 2015)."""
+
+    stage = "exposure"
+    value = "exposure_count"
+    reads = prior_settings = ("shapePrior", "ratePrior")
+
+    def steps(self, observed: Observed, precision: str | None = None) -> GammaPoisson:
+        """Coordinate ascent that goes beyond the optimum as long as the ELBO rises."""
+        return replace(super().steps(observed, precision), accelerates=True)
 
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
         """Shape and rate. The rows of a fitted side have one rate, those of a fold-in may have others."""
@@ -85,25 +102,17 @@ class PoissonExposure(Family):
         """Return the posterior of each row."""
         return {"shape": columns["shape"], "rate": columns["rate"]}
 
-    def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array:
-        """By the users' shapes: posterior means never vanish."""
-        return at_prior(self.prior, users, observed.n_users, self._total(observed))
-
     def variation(self, observed: Observed) -> float:
         """All pairs, each as large as the mean count of all."""
-        return self._total(observed) ** 2 / observed.n_pairs
-
-    def _total(self, observed: Observed) -> float:
-        return observed.means[self.value] * observed.nonzeros
+        return self.total(observed) ** 2 / observed.n_pairs
 
 
-class PoissonOutcome(OutcomeFamily):
+class PoissonOutcome(GammaFactors, OutcomeFamily):
     """Poisson factorization of the ratings. Unrated pairs are zeros, as many as ``unobservedWeight`` says."""
 
-    objective = Objective("ELBO", rises=True)
     unrated_are_zeros = True
-    splits = True
-    reads = ("fitIntercept", "unobservedWeight", "gammaShape", "gammaRate")
+    prior_settings = ("gammaShape", "gammaRate")
+    reads = ("fitIntercept", "unobservedWeight", *prior_settings)
     warm_start_settings = ("outcome", "rank", "adjustment", "confounderWeight", "fitIntercept")
     allowed: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "confounderWeight": ("user", "global"),
@@ -118,29 +127,18 @@ class PoissonOutcome(OutcomeFamily):
     }
 
     @property
-    def prior(self) -> GammaPrior:
-        """The Gamma prior of all factors."""
-        return GammaPrior(self.settings["gammaShape"], self.settings["gammaRate"])
-
-    @property
     def weighted(self) -> bool:
         """Whether the ratings have weights, inverse propensities."""
         return bool(self.settings["adjustment"] == "ipw")
 
-    def steps(self, observed: Observed, precision: str | None = None) -> GammaPoissonSteps:
+    def steps(self, observed: Observed, precision: str | None = None) -> GammaPoisson:
         """Coordinate ascent with the confounder and the intercept among the components."""
-        return GammaPoissonSteps(
-            stage=self.stage,
-            count=self.value,
-            rank=self.rank,
-            prior=self.prior,
-            seed=self.settings["seed"],
-            precision=precision or self.settings["precision"],
+        return replace(
+            super().steps(observed, precision),
             confounder=CONFOUNDER_PRIOR if self.has_confounder else None,
             per_user=self.settings["confounderWeight"] == "user",
             intercept=INTERCEPT_PRIOR if self.settings["fitIntercept"] else None,
             n_pairs=observed.n_pairs,
-            validates=observed.held_out,
             unobserved=self.unobserved_weight,
             weighted=self.weighted,
         )
@@ -173,16 +171,6 @@ class PoissonOutcome(OutcomeFamily):
             memory |= {f"gamma_{name}": columns[f"outcome_{name}"][:, self.rank :] for name in ("shape", "rate")}
         return memory
 
-    def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array:
-        """By the users' shapes: posterior means never vanish."""
-        total = observed.means[self.value] * observed.nonzeros
-        return at_prior(self.prior, users, observed.n_users, total)
-
-    @classmethod
-    def shared_as_json(cls, shared: SharedGammas) -> dict[str, Any]:
-        """Shape and rate of each posterior, null where there is none."""
-        return dict(shared._asdict())
-
     @classmethod
     def shared_from_json(cls, values: Mapping[str, Any]) -> SharedGammas:
         """Posteriors from their shapes and rates."""
@@ -194,14 +182,12 @@ class PoissonOutcome(OutcomeFamily):
         intercept, gamma = (0.0 if q is None else q.mean for q in shared)
         return SharedNumbers(intercept, gamma)
 
-    def explainer(self, steps: GammaPoissonSteps, shared: SharedGammas) -> Explainer | None:
+    def explainer(self, steps: GammaPoisson, shared: SharedGammas) -> Explainer | None:
         """Explain by dividing the users' fitted shapes among the ratings that they come from."""
         return partial(explain_rows, model=steps, shared=shared)
 
 
-def explain_rows(
-    inputs: KernelInput, wanted: Wanted, *, model: GammaPoissonSteps, shared: SharedGammas
-) -> BlockExplanation:
+def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GammaPoisson, shared: SharedGammas) -> BlockExplanation:
     """Explain the wanted pairs of a block of users. An update of these from the ratings has to leave them in place."""
     memory = inputs.memory
     counts, prior = count_block(inputs, model, shared, is_user=True), prior_shapes(model, is_user=True)

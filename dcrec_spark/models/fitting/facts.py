@@ -114,21 +114,17 @@ class FittedExposure:
 
 @dataclass(frozen=True)
 class FittedOutcome:
-    """A fitted outcome model.
+    """A fitted outcome model. params, facts : of the model.
 
-    params : of the model. shared : the terms that all pairs share. form : of the confounder. None without one.
-    users, items : ``idx, id``, the family's columns, ``exposure_shape, exposure_rate``. covariates : their scalings.
+    users, items : ``idx, id``, the family's columns, ``exposure_shape, exposure_rate``.
     """
 
     params: Params
     family: OutcomeFamily
-    shared: Any
-    propensity: Propensity | None
+    facts: OutcomeFacts
     users: DataFrame
     items: DataFrame
     exposure: FittedExposure | None
-    form: Form | None = None
-    covariates: Covariates = NO_COVARIATES
 
     @property
     def id_columns(self) -> tuple[str, str]:

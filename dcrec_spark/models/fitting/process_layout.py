@@ -128,7 +128,8 @@ class ProcessLayout(Layout):
 
     def _columns(self, is_user: bool, state: State, family: Tabled, shared: Any) -> dict[str, pa.Array]:
         arrays = self.arrays(is_user, state, family, shared)
-        return {column.name: _arrow(arrays[column.name]) for column in family.columns(is_user)}
+        names = [column.name for column in family.columns(is_user)]
+        return {name: list_array(arrays[name]) if arrays[name].ndim == 2 else pa.array(arrays[name]) for name in names}
 
     def _table(self, is_user: bool, columns: Mapping[str, pa.Array]) -> DataFrame:
         ids = self._row_ids(is_user)
@@ -264,7 +265,3 @@ def _aligned(fitted: pa.Table, column: TableColumn, at: Indices) -> Array:
         aligned[:] = values[0]
     aligned[at >= 0] = values[at[at >= 0]]
     return aligned
-
-
-def _arrow(values: Array) -> pa.Array:
-    return list_array(values) if values.ndim == 2 else pa.array(values.astype(np.float64))

@@ -70,11 +70,19 @@ class Propensity:
 
 def fit_propensity(ratings: DataFrame, rating_col: str, settings: PropensitySettings) -> Propensity:
     """Solve for k, and find the mean weight, on the observed ratings."""
-    if settings.column is None:
-        return propensity_from_counts(*_counted(ratings, rating_col), settings)
-    require_propensities(ratings, settings)
-    mean = ratings.agg(F.avg(_raw_weight(settings, None, rating_col))).collect()[0][0]
-    return Propensity(settings, None, float(mean or 1.0))
+    if settings.column is not None:
+        require_propensities(ratings, settings)
+        mean = ratings.agg(F.avg(_raw_weight(settings, None, rating_col))).collect()[0][0]
+        return Propensity(settings, None, float(mean or 1.0))
+    counted = ratings.groupBy(F.col(f"`{rating_col}`").cast("double").alias("rating")).count()
+    table = counted.where("rating is not null").limit(MOST_DISTINCT_RATINGS + 1).toPandas().sort_values("rating")
+    if len(table) > MOST_DISTINCT_RATINGS:
+        raise DataError(
+            f"column {rating_col!r} has more than {MOST_DISTINCT_RATINGS:,} different values: propensities from "
+            "ratings need a rating scale; give your own with propensityCol"
+        )
+    value, count = (table[name].to_numpy(np.float64) for name in ("rating", "count"))
+    return propensity_from_counts(value, count, settings)
 
 
 def propensity_from_counts(value: Floats, count: Floats, settings: PropensitySettings) -> Propensity:
@@ -109,17 +117,6 @@ def _raw_weight(settings: PropensitySettings, scale: float | None, rating_col: s
         p = F.least(F.lit(1.0), F.lit(scale) * F.pow(F.lit(DECAY), below))
     weight = 1.0 / p
     return weight if settings.cap is None else F.least(weight, F.lit(settings.cap))
-
-
-def _counted(ratings: DataFrame, rating_col: str) -> tuple[Floats, Floats]:
-    counted = ratings.groupBy(F.col(f"`{rating_col}`").cast("double").alias("rating")).count()
-    table = counted.where("rating is not null").limit(MOST_DISTINCT_RATINGS + 1).toPandas().sort_values("rating")
-    if len(table) > MOST_DISTINCT_RATINGS:
-        raise DataError(
-            f"column {rating_col!r} has more than {MOST_DISTINCT_RATINGS:,} different values: propensities from "
-            "ratings need a rating scale; give your own with propensityCol"
-        )
-    return table["rating"].to_numpy(np.float64), table["count"].to_numpy(np.float64)
 
 
 def require_propensities(ratings: DataFrame, settings: PropensitySettings) -> None:

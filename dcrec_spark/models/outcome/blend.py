@@ -183,7 +183,8 @@ class BlendModel(RankedLists, Model, Persistent):
             form = forms.pop()
             gamma = reduce(Column.__add__, [F.element_at(f"link_{at}", -1) * F.lit(w) for at, w, _ in linked])
             pi = F.col(f"link_{linked[0][0]}")
-            users = users.withColumn("confounder", F.concat("confounder", _without_last(pi), F.array(gamma)))
+            front = F.slice(pi, 1, F.size(pi) - 1)
+            users = users.withColumn("confounder", F.concat("confounder", front, F.array(gamma)))
             items = items.withColumn("confounder", F.concat("confounder", pi))
         names = ["idx", "id", "preference", "confounder"]
         sides = users.select(*names), items.select(*names)
@@ -451,10 +452,6 @@ def _with_link(vectors: DataFrame, form: Form) -> DataFrame:
 
 def _times(vector: Column, weight: float) -> Column:
     return vector if weight == 1.0 else F.transform(vector, lambda x: x * F.lit(weight))
-
-
-def _without_last(vector: Column) -> Column:
-    return F.slice(vector, 1, F.size(vector) - 1)
 
 
 def _weighted_reasons(weight: float) -> Column:

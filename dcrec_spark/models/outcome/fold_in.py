@@ -35,11 +35,11 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, features: DataFrame 
         exposure: Part | None = None
         if fitted.exposure is not None:
             layout, exposure = _fold_in_exposure(fitted, fitted.exposure, layout, new_is_user, resources)
-        covariates, rank = fitted.covariates, fitted.family.composition
+        covariates, rank = fitted.facts.covariates, fitted.family.composition
         layout = attach_new(layout, new_is_user, features, fitted.id_columns, covariates, resources)
         layout = attach_known(layout, not new_is_user, known, covariates, rank, resources)
-        states = fold_in(layout, new_is_user, known, fitted.family, fitted.shared, resources)
-        outcome = Part(states[new_is_user], fitted.family, fitted.shared)
+        states = fold_in(layout, new_is_user, known, fitted.family, fitted.facts.shared, resources)
+        outcome = Part(states[new_is_user], fitted.family, fitted.facts.shared)
         if exposure is None:
             table = layout.table(new_is_user, *outcome)
         else:
@@ -55,15 +55,15 @@ def _fold_in_exposure(
     states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, resources)
     folded = Part(states[new_is_user], family, NOTHING_SHARED)
     term = fitted.family.exposure_term
-    layout, _ = attach_confounder(layout, states[True], states[False], term, resources, fitted.form)
+    layout, _ = attach_confounder(layout, states[True], states[False], term, resources, fitted.facts.form)
     return layout, folded
 
 
 def _lay_out(
     fitted: FittedOutcome, dataset: DataFrame, frozen: dict[str, DataFrame], resources: FitResources
 ) -> Layout:
-    require_ratings(dataset, fitted.params, fitted.propensity)
-    dataset, values = weighted_ratings(dataset, fitted.params.getOrDefault("ratingCol"), fitted.propensity)
+    require_ratings(dataset, fitted.params, fitted.facts.propensity)
+    dataset, values = weighted_ratings(dataset, fitted.params.getOrDefault("ratingCol"), fitted.facts.propensity)
     if fitted.exposure is not None:
         count = fitted.exposure.count_column
         values |= exposure_values(count)

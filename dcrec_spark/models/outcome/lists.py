@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
@@ -23,7 +23,7 @@ from dcrec_spark.models.fitting.checks import (
     require_same_ids,
 )
 from dcrec_spark.models.fitting.degeneracies import NOTHING
-from dcrec_spark.models.fitting.factors import list_array, matrix_of
+from dcrec_spark.models.fitting.factors import dot, list_array, matrix_of
 from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.rank import Ranking, rank
 from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors, in_front_and_linked
@@ -354,8 +354,7 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
     most = None if offer is None else offer.most
     weight = vectors.exposure_weight
     what = Ranking(everybody, items, 1, vectors.n_items, vectors.intercept, most=most, exposure_weight=weight)
-    ranked = rank(what, n, None)
-    return ranked.join(ids, "col_idx").select("rank", "item_id", "score", "preference", "confounder")
+    return rank(what, n, None).join(ids, "col_idx").select("rank", "item_id", "score", "preference", "confounder")
 
 
 def _with_means_of_link(vectors: ScoringVectors) -> ScoringVectors:
@@ -403,31 +402,18 @@ def similar(
         raise ValueError(f"similarity: found {similarity!r}, expected {' or '.join(get_args(Similarity))}")
     vector = F.col("features")
     if similarity == "cosine":
-        vector, rows = _unit(vector), _with_direction(rows)
+        # Rows whose factors are zero, but for rounding, are like nothing.
+        square, length = dot(vector, vector), F.sqrt(dot(vector, vector))
+        largest = rows.agg(F.max(square)).collect()[0][0]
+        rows = rows.where(square > NOTHING * max(1.0, largest or 0.0))
+        vector = F.transform(vector, lambda x: x / length)
     nothing = F.expr("cast(array() as array<double>)").alias("confounder")
     vectors = rows.select("idx", "id", vector.alias("preference"), nothing)
     cols = vectors if offer is None else offer.of(vectors)
     itself = vectors.select(F.col("idx").alias("row_idx"), F.col("idx").alias("col_idx"))
     most = None if offer is None else offer.most
-    ranking = Ranking(vectors, cols, n_rows, n_rows, intercept=0.0, most=most)
-    ranked = rank(ranking, n, itself)
+    ranked = rank(Ranking(vectors, cols, n_rows, n_rows, intercept=0.0, most=most), n, itself)
     ids = {"row_idx": f"{name}_id", "col_idx": f"similar_{name}_id"}
     for idx, column in ids.items():
         ranked = ranked.join(rows.select(F.col("idx").alias(idx), F.col("id").alias(column)), idx)
     return ranked.select(ids["row_idx"], "rank", ids["col_idx"], F.col("score").alias("similarity"))
-
-
-def _with_direction(rows: DataFrame) -> DataFrame:
-    """Leave out rows whose factors are zero, but for rounding: they are like nothing."""
-    largest = rows.agg(F.max(_square(F.col("features")))).collect()[0][0]
-    return rows.where(_square(F.col("features")) > NOTHING * max(1.0, largest or 0.0))
-
-
-def _square(vector: Column) -> Column:
-    return F.aggregate(vector, F.lit(0.0), lambda total, x: total + x * x)
-
-
-def _unit(vector: Column) -> Column:
-    """Return the vector at length 1."""
-    length = F.sqrt(_square(vector))
-    return F.transform(vector, lambda x: x / length)

@@ -473,11 +473,8 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         exposure = None
         if stage_one is not None:
             exposure = FittedExposure(PoissonExposure.of(stage_one), stage_one.getOrDefault("countCol"))
-        facts, family = self.facts, self.facts.covariates.of_family(family_of(self), self.facts.form)
-        tables = self.tables()
-        return FittedOutcome(
-            self, family, facts.shared, facts.propensity, *tables, exposure, facts.form, facts.covariates
-        )
+        family = self.facts.covariates.of_family(family_of(self), self.facts.form)
+        return FittedOutcome(self, family, self.facts, *self.tables(), exposure)
 
     def _few_partitions(self) -> AbstractContextManager[None]:
         settings = layout_settings(self, family_of(self).row_width)

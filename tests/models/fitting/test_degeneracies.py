@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.local.fits import Ratings, fit_outcome
 from dcrec_spark.models.families import gamma_poisson
-from dcrec_spark.models.families.gamma_poisson import GammaPrior
+from dcrec_spark.models.families.gamma_poisson import Gamma
 from dcrec_spark.models.fitting.degeneracies import Defect, Degeneracy, find_degeneracies, vanished
 from tests.models.data_sets import NUMBERS, exposure, outcome
 from tests.reference.poisson import Priors
@@ -53,7 +53,7 @@ def test_gamma_factors_that_are_left_at_their_prior_are_named() -> None:
     (user_shape, user_rate), (item_shape, item_rate) = posterior(exposures, 20, priors)
     users, items = user_shape / user_rate, item_shape / item_rate
     sums = {"shape": user_shape.sum(axis=0)}
-    at_prior = gamma_poisson.at_prior(GammaPrior(0.3, 0.3), sums, len(users), exposures.sum())
+    at_prior = gamma_poisson.at_prior(Gamma(0.3, 0.3), sums, len(users), exposures.sum())
     left = (user_shape < 1.1 * 0.3).all(axis=0)
     assert 0 < left.sum() < 20
     facts = find_degeneracies("exposure", users.T @ users, items.T @ items, 1.0, at_prior)

@@ -14,7 +14,7 @@ from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.kernel_input import KernelInput
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.models.families.gamma_poisson import GammaPoisson, GammaPrior, start
+from dcrec_spark.models.families.gamma_poisson import Gamma, GammaPoisson, start
 from tests.frames import frame_of
 from tests.models.data_sets import (
     NAMES,
@@ -167,7 +167,7 @@ def test_what_cannot_be_folded_in_is_named(spark: SparkSession, fitted: Deconfou
 def test_rows_with_rates_of_their_own_start_there_and_new_ones_at_the_priors() -> None:
     """Means are a row's own. New shapes come from the seed, as in a cold start; the others stay where they were."""
     shape, rate = np.array([[2.0, 3.0], [np.nan, np.nan]]), np.array([[4.0, 8.0], [np.nan, np.nan]])
-    model = GammaPoisson("outcome", "rating", 2, GammaPrior(0.5, 0.6), 0, unobserved=0.2)
+    model = GammaPoisson("outcome", "rating", 2, Gamma(0.5, 0.6), 0, unobserved=0.2)
     keys = Block({"row_key": np.arange(2)})
     warm = start(KernelInput(keys, {"shape": shape, "rate": rate}, np.empty((0, 0)), {}), model=model, is_user=False)
     cold = start(KernelInput(keys, {}, np.empty((0, 0)), {}), model=model, is_user=False)

@@ -352,18 +352,7 @@ _LOCATION_OPTIONS = {"url", "user", "dbtable", "query", "path"}
 
 def resolved(config: JobConfig) -> dict[str, Any]:
     """Return the configuration as plain values for a log, ``run.json`` and a report, with secrets masked."""
-    as_written = config.as_written()
-
-    def show(value: Any, name: str = "") -> Any:
-        if name in as_written:
-            return mask_secrets(as_written[name])
-        if isinstance(value, dict):
-            return {key: show(inner, f"{name}.{key}" if name else key) for key, inner in value.items()}
-        if isinstance(value, list):
-            return [show(inner, f"{name}.{place}") for place, inner in enumerate(value)]
-        return masked_leaves(value, name)
-
-    shown: dict[str, Any] = show(config.model_dump(mode="json"))
+    shown: dict[str, Any] = masked_leaves(config.model_dump(mode="json"), as_written=config.as_written())
     return shown
 
 

@@ -204,13 +204,9 @@ def _pairs(exposures: DataFrame, users: DataFrame, items: DataFrame, settings: C
                 "cast it"
             )
     total = F.col(f"`{settings.count}`").cast("double") if settings.count else F.lit(1.0)
-    return exposures.select(
-        F.col(f"`{settings.user}`").alias("user_id"),
-        F.col(f"`{settings.item}`").alias("item_id"),
-        total.alias("total"),
-        F.col(HELD_OUT).cast("double").alias("held_out"),
-        F.col(SHARE).cast("double").alias("share"),
-    )
+    ids = [F.col(f"`{name}`").alias(f"{side}_id") for side, name in names.items()]
+    held_out, share = F.col(HELD_OUT).cast("double").alias("held_out"), F.col(SHARE).cast("double").alias("share")
+    return exposures.select(*ids, total.alias("total"), held_out, share)
 
 
 def _require_usable(pairs: DataFrame, settings: CheckSettings) -> tuple[int, float]:
@@ -218,23 +214,18 @@ def _require_usable(pairs: DataFrame, settings: CheckSettings) -> tuple[int, flo
     held_out, total, share = (F.col(c) for c in ("held_out", "total", "share"))
     good = (held_out >= 0) & (held_out <= total) & (held_out == F.floor(held_out)) & (share > 0) & (share < 1)
     usable = F.coalesce(good & F.col("user_id").isNotNull() & F.col("item_id").isNotNull(), F.lit(False))
-    counts = pairs.agg(
-        F.count("*").alias("rows"),
-        F.count_if(~usable).alias("bad"),
-        F.sum("held_out").alias("held_out"),
-        F.min("share").alias("lowest"),
-        F.max("share").alias("highest"),
-    ).collect()[0]
-    if counts["bad"]:
+    found = F.count("*"), F.count_if(~usable), F.sum("held_out"), F.min("share"), F.max("share")
+    rows, bad, units, lowest, highest = pairs.agg(*found).collect()[0]
+    if bad:
         raise DataError(
-            f"{counts['bad']} of {counts['rows']} rows cannot be used: expected two ids, {HELD_OUT} a whole number "
+            f"{bad} of {rows} rows cannot be used: expected two ids, {HELD_OUT} a whole number "
             f"from 0 to {settings.count or 1}, and {SHARE} between 0 and 1, as hold_out_exposures makes them"
         )
-    if not counts["held_out"]:
-        raise DataError(f"nothing was held out: {counts['rows']} rows, {HELD_OUT} is 0 in all of them")
-    if counts["lowest"] != counts["highest"]:
-        raise DataError(f"{SHARE} goes from {counts['lowest']} to {counts['highest']}: expected one split's")
-    return int(counts["rows"]), float(counts["lowest"])
+    if not units:
+        raise DataError(f"nothing was held out: {rows} rows, {HELD_OUT} is 0 in all of them")
+    if lowest != highest:
+        raise DataError(f"{SHARE} goes from {lowest} to {highest}: expected one split's")
+    return int(rows), float(lowest)
 
 
 def _require_trained(indexed: DataFrame, users: DataFrame, settings: CheckSettings) -> None:

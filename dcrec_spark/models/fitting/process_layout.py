@@ -96,14 +96,15 @@ class ProcessLayout(Layout):
         columns = family.table_of(state.memory_of(0), is_user=is_user, shared=shared)
         return {name: np.asarray(column, np.float64) for name, column in columns.items()}
 
-    def table(self, is_user: bool, state: State, family: Tabled, shared: Any) -> DataFrame:
-        """``idx, id`` and the family's columns."""
-        return self._table(is_user, self._columns(is_user, state, family, shared))
-
-    def table_with_exposure(self, is_user: bool, outcome: Part, exposure: Part) -> DataFrame:
-        """``idx, id``, the columns of the outcome, ``exposure_shape, exposure_rate``."""
-        of_exposure = {f"exposure_{name}": array for name, array in self._columns(is_user, *exposure).items()}
-        return self._table(is_user, self._columns(is_user, *outcome) | of_exposure)
+    def table(
+        self, is_user: bool, state: State, family: Tabled, shared: Any, exposure: Part | None = None
+    ) -> DataFrame:
+        """``idx, id`` and the family's columns, then those of the exposure factors."""
+        columns, ids = self._columns(is_user, state, family, shared), self._row_ids(is_user)
+        if exposure is not None:
+            columns |= {f"exposure_{name}": array for name, array in self._columns(is_user, *exposure).items()}
+        table = pa.table({"idx": pa.array(np.arange(len(ids))), "id": ids, **columns})
+        return cached_frame(self._spark_ids.spark, table)
 
     def memory_table(self, is_user: bool, state: State, rows: MemoryRows, schema: str) -> DataFrame:
         """Return the memory of a side's block as rows of a table."""
@@ -130,11 +131,6 @@ class ProcessLayout(Layout):
         arrays = self.arrays(is_user, state, family, shared)
         names = [column.name for column in family.columns(is_user)]
         return {name: list_array(arrays[name]) if arrays[name].ndim == 2 else pa.array(arrays[name]) for name in names}
-
-    def _table(self, is_user: bool, columns: Mapping[str, pa.Array]) -> DataFrame:
-        ids = self._row_ids(is_user)
-        table = pa.table({"idx": pa.array(np.arange(len(ids))), "id": ids, **columns})
-        return cached_frame(self._spark_ids.spark, table)
 
     def _aligned(self, is_user: bool, table: DataFrame, family: Remembered) -> dict[str, Array]:
         columns = [column for column in family.columns(is_user) if column.remembered]

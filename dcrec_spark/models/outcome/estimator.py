@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.kernels.exposure import Form, Scaling
+from dcrec_spark.kernels.exposure import Scaling
 from dcrec_spark.models.exposure.estimator import ExposureFit, PoissonFactorization, estimator_like, fit_exposure
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.families.base import OutcomeFamily, require_same_kind
@@ -247,7 +247,9 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
                 start = warm_start(family, layout, users, items, warm.facts.shared, resources)
             with listening(self, family.stage) as listener:
                 fit = resources.add(fit_factors(self, family, layout, listener, start))
-            return self._model(family, layout, fit, propensity, stage_one, form, covariates)
+            facts = FitFacts.of(family, layout, fit).warn()
+            outcome = OutcomeFacts(fit.shared, layout.means["rating"], facts, propensity, form, covariates)
+            return self._model(self._tables(family, layout, fit, stage_one), outcome, stage_one)
 
     def checkInitialModel(self, dataset: DataFrame) -> None:
         """Refuse an initialModel that a fit to ``dataset`` could not start from. Nothing is computed.
@@ -342,37 +344,23 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         layout, scalings = attach_features(layout, given, (self.getUserCol(), self.getItemCol()), resources)
         return layout, Covariates(*(scalings.get(is_user, Scaling()) for is_user in (True, False)))
 
-    def _model(
-        self,
-        family: OutcomeFamily,
-        layout: Layout,
-        fit: Fit,
-        propensity: Propensity | None,
-        stage_one: ExposureFit | None,
-        form: Form | None,
-        covariates: Covariates,
-    ) -> DeconfoundedMFModel:
-        facts = FitFacts.of(family, layout, fit).warn()
-        sides = [self._table(is_user, family, layout, fit, stage_one) for is_user in (True, False)]
-        tables = FactorTables.of_fit(layout, *sides)
+    @staticmethod
+    def _tables(family: OutcomeFamily, layout: Layout, fit: Fit, stage_one: ExposureFit | None) -> FactorTables:
+        """Return all that is known of the rows of both sides: outcome factors and exposure factors."""
+        sides, exposure = [], None
+        for is_user, state in ((True, fit.users), (False, fit.items)):
+            if stage_one is not None:
+                exposed = stage_one.users if is_user else stage_one.items
+                exposure = Part(exposed, PoissonExposure.of(stage_one.model), NOTHING_SHARED)
+            sides.append(completed(layout.table(is_user, state, family, fit.shared, exposure)))
+        return FactorTables.of_fit(layout, *sides)
+
+    def _model(self, tables: FactorTables, facts: OutcomeFacts, stage_one: ExposureFit | None) -> DeconfoundedMFModel:
         exposure = None if stage_one is None else stage_one.model
-        outcome = OutcomeFacts(fit.shared, layout.means["rating"], facts, propensity, form, covariates)
         was_given = exposure is not None and exposure is self.getOrDefault("exposureModel")
-        model = DeconfoundedMFModel(tables, outcome, exposure, releasesExposureModel=not was_given)
+        model = DeconfoundedMFModel(tables, facts, exposure, releasesExposureModel=not was_given)
         self._copyValues(model._resetUid(self.uid)).clear(model.initialModel)
         return model
-
-    @staticmethod
-    def _table(
-        is_user: bool, family: OutcomeFamily, layout: Layout, fit: Fit, stage_one: ExposureFit | None
-    ) -> DataFrame:
-        """Return all that is known of the rows of a side: outcome factors and exposure factors."""
-        state = fit.users if is_user else fit.items
-        if stage_one is None:
-            return completed(layout.table(is_user, state, family, fit.shared))
-        exposure = stage_one.users if is_user else stage_one.items
-        parts = Part(state, family, fit.shared), Part(exposure, PoissonExposure.of(stage_one.model), NOTHING_SHARED)
-        return completed(layout.table_with_exposure(is_user, *parts))
 
     # ---- the exposure model
 

@@ -39,13 +39,8 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, features: DataFrame 
         layout = attach_new(layout, new_is_user, features, fitted.id_columns, covariates, resources)
         layout = attach_known(layout, not new_is_user, known, covariates, rank, resources)
         states = fold_in(layout, new_is_user, known, fitted.family, fitted.facts.shared, resources)
-        outcome = Part(states[new_is_user], fitted.family, fitted.facts.shared)
-        if exposure is None:
-            table = layout.table(new_is_user, *outcome)
-        else:
-            table = layout.table_with_exposure(new_is_user, outcome, exposure)
-        table = completed(table.drop("idx")).persist()
-        return layout.materialise(table)
+        table = layout.table(new_is_user, states[new_is_user], fitted.family, fitted.facts.shared, exposure)
+        return layout.materialise(completed(table.drop("idx")).persist())
 
 
 def _fold_in_exposure(

@@ -15,6 +15,7 @@ from dcrec_spark.evaluation.measures import Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.tally import OfModel, Tally
 from dcrec_spark.kernels import metrics as kernel
 from dcrec_spark.kernels.bootstrap import Cells, Pooled
+from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.metrics import Lists, PerRow
 
 # The cut of a measure for which every place of a list counts.
@@ -52,7 +53,7 @@ def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table]
         usable = good & complete & weighs
         tested = np.unique(table["item_key"].to_numpy())
         ratings = _sort_ratings(table.filter(pa.array(usable)), rating[usable], prediction[usable])
-        same = (np.diff(ratings.item) == 0) & (np.diff(kernel.rows_of(ratings.row_ptr)) == 0)
+        same = (np.diff(ratings.item) == 0) & (np.diff(rows_of(ratings.row_ptr)) == 0)
         counts |= {
             "unusable_ratings": int((~good).sum()),
             "unusable_weights": int((~weighs).sum()),

@@ -20,7 +20,8 @@ from pyspark.sql import functions as F
 from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.evaluation.measures import Measure
 from dcrec_spark.kernels.bootstrap import Cells, Pooled, Seeds, resampled_sums
-from dcrec_spark.kernels.metrics import PerRow, error_means, rows_of
+from dcrec_spark.kernels.csr import rows_of
+from dcrec_spark.kernels.metrics import PerRow, error_means
 from dcrec_spark.spark.compat import apply_in_arrow, collect_arrow
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers

@@ -196,31 +196,6 @@ def top_n(
     return concatenate(ranked_pieces)
 
 
-def rank_pairs(
-    n: int,
-    row: NDArray[np.int64],
-    col: NDArray[np.int64],
-    preference: tuple[Floats, Floats],
-    confounder: tuple[Floats, Floats],
-    intercept: float,
-    link: Link | None = None,
-    dial: Dial | None = None,
-) -> Ranked:
-    """Rank the ``n`` best of each row among some pairs, by the sum of the parts, or by what a dial makes of it.
-
-    row, col : positions of the pairs, (pairs,), in any order. All else as for :func:`top_n`.
-    """
-    preferred = np.einsum("nk,nk->n", preference[0][row], preference[1][col])
-    confounded = np.einsum("nl,nl->n", confounder[0][row], confounder[1][col]) if link is None else link.at(row, col)
-    score = preferred + confounded + intercept
-    value = score if dial is None else dial.at(score, row, col)
-    order = np.lexsort((col, -value, row))
-    place = _place_in_row(row[order])
-    best = order[place < n]
-    parts = score[best], preferred[best], confounded[best], value[best]
-    return Ranked(row[best], place[place < n] + 1, col[best], *parts)
-
-
 class Slack(NamedTuple):
     """How far a scanned score may be from the exact one: ``of_row[row] * of_col[col] + more[row]``.
 
@@ -263,14 +238,6 @@ def _scan_inputs(
     return rows, by_col, Slack(width * float(kind.eps) * lengths[0], lengths[1], more)
 
 
-def _candidates(scores: Floats, n: int, slack: Slack) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find (row, col) of all finite scores that may be among the n best of their row, in the order of the table."""
-    from dcrec_spark.kernels.loops import topn
-
-    row, col = topn.candidates(loop_input(scores), n, *map(loop_input, slack))
-    return row, col
-
-
 def _place_in_row(row: NDArray[np.int64]) -> NDArray[np.int64]:
     """Count 0, 1, 2, ... within each run of equal rows. ``row`` is sorted."""
     first = np.searchsorted(row, row, side="left")
@@ -289,15 +256,24 @@ class _Block(NamedTuple):
     intercept: float
     dial: Dial | None
 
-    def best(self, n: int, rows: NDArray[np.int64] | None = None) -> Ranked:
+    def best(self, n: int, rows: NDArray[np.int64] | slice = slice(None)) -> Ranked:
         """Rank the n best of each row, or of some, pair by pair: a product's rounding depends on places."""
-        if rows is None:
-            place, col = _candidates(self.scores, n, self.slack)
+        from dcrec_spark.kernels.loops import topn
+
+        place, col = topn.candidates(loop_input(self.scores[rows]), n, *map(loop_input, self.slack.of_rows(rows)))
+        row = np.arange(len(self.scores))[rows][place] + self.start
+        preferred = np.einsum("nk,nk->n", self.preference[0][row], self.preference[1][col])
+        if self.link is None:
+            confounded = np.einsum("nl,nl->n", self.confounder[0][row], self.confounder[1][col])
         else:
-            place, col = _candidates(self.scores[rows], n, self.slack.of_rows(rows))
-            place = rows[place]
-        how = self.preference, self.confounder, self.intercept, self.link, self.dial
-        return rank_pairs(n, place + self.start, col, *how)
+            confounded = self.link.at(row, col)
+        score = preferred + confounded + self.intercept
+        value = score if self.dial is None else self.dial.at(score, row, col)
+        order = np.lexsort((col, -value, row))
+        place = _place_in_row(row[order])
+        best = order[place < n]
+        parts = score[best], preferred[best], confounded[best], value[best]
+        return Ranked(row[best], place[place < n] + 1, col[best], *parts)
 
 
 def _best_under_cap(block: _Block, n: int, cap: Cap) -> Ranked:

@@ -13,11 +13,11 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError, DataError, cut
 from dcrec_spark.kernels.certainty import Noise, noise, reach
+from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.models.certainty.overlap import ROW, by_exposure, memory_frame, smallest_of_rows
 from dcrec_spark.models.explain.inputs import (
     AGREEMENT,
@@ -162,7 +162,7 @@ def assess(inputs: KernelInput, *, assessor: Assessor, other: Other, tolerance: 
     distance, size = (np.linalg.norm(rows, axis=1) for rows in (certainty.solved - certainty.fitted, certainty.fitted))
     disagreeing = ~(distance <= tolerance * size)
     memory = {
-        ROW: _row_of_pairs(inputs),
+        ROW: rows_of(inputs.block.held_out.row_ptr),
         "other_idx": other.idx(inputs)[inputs.block.held_out.col],
         "spread": certainty.spread,
     }
@@ -176,12 +176,7 @@ def beyond(inputs: KernelInput, *, other: Other) -> Update:
     """Say of each wanted pair of a block of users whether its p lies below that of all that the user has rated."""
     block = inputs.block
     smallest = smallest_of_rows(block.fitted.row_ptr, propensities(inputs, block.fitted, is_fitted=True))
-    row = _row_of_pairs(inputs)
+    row = rows_of(block.held_out.row_ptr)
     beyond = propensities(inputs, block.held_out, is_fitted=False) < smallest[row]
-    memory = {ROW: row, "other_idx": other.idx(inputs)[inputs.block.held_out.col], "extrapolates": beyond}
+    memory = {ROW: row, "other_idx": other.idx(inputs)[block.held_out.col], "extrapolates": beyond}
     return Update(np.empty((len(smallest), 0)), {}, memory)
-
-
-def _row_of_pairs(inputs: KernelInput) -> Array:
-    row_ptr = inputs.block.held_out.row_ptr
-    return np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))

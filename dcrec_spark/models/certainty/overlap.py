@@ -15,6 +15,7 @@ from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.certainty import effective_size
+from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.exposure import SMALLEST
 from dcrec_spark.kernels.sensitivity import sensitivity_bounds
 from dcrec_spark.models.explain.inputs import exposure_states
@@ -124,7 +125,7 @@ def overlap(inputs: KernelInput, *, odds: float) -> Update:
 def smallest_of_rows(row_ptr: Array, p: Array) -> Array:
     """Return each row's smallest p, (n,). Infinite for a row without any."""
     smallest = np.full(len(row_ptr) - 1, np.inf)
-    np.minimum.at(smallest, np.repeat(np.arange(len(smallest)), np.diff(row_ptr)), p)
+    np.minimum.at(smallest, rows_of(row_ptr), p)
     return smallest
 
 

@@ -20,6 +20,7 @@ from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError, DataError, cut
+from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.explain import Wanted
 from dcrec_spark.models.explain.inputs import (
     AGREEMENT,
@@ -157,7 +158,7 @@ def explain_block(inputs: KernelInput, *, explainer: Explainer, reasons: int, ot
     item = other.idx(inputs)
     wanted = Wanted(pairs.row_ptr, pairs.col, reasons, item[block.fitted.col])
     explanation = explainer(inputs, wanted)
-    row = np.repeat(np.arange(len(explanation.gamma)), np.diff(pairs.row_ptr))
+    row = rows_of(pairs.row_ptr)
     memory = _memory_of(block, explanation, row, item)
     # Whether the ratings imply the preference that the model has.
     sizes = [np.linalg.norm(factors, axis=1) for factors in (explanation.preference, explanation.attribute)]

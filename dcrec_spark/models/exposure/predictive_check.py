@@ -3,12 +3,10 @@
 After Wang and Blei ("The Blessings of Multiple Causes", arXiv 1805.06826): hold out, fit, and compare the held-out
 log-likelihood of the real exposures with that of replications. What is done here, and why:
 
-*Held out* are single exposures, each with probability s (``hold_out_exposures``). Training then sees a zero where an
-exposure was held out. That is no bias that has to be feared but one that is known: the training part of Poisson(R)
-counts is Poisson((1 - s) R), for all pairs alike. So the fitted rate r estimates (1 - s) R. The held-out part is
-Poisson(s / (1 - s) r), independent of training. All pairs have a held-out part, and nearly all of them are zeros:
-the zeros take part exactly, none is sampled or weighted, since the sum of a Poisson model's rates over all items is a
-product of sums.
+*Held out* are single exposures, each with probability s (:mod:`dcrec_spark.models.exposure.held_out`). The training
+part of Poisson(R) counts is Poisson((1 - s) R), for all pairs alike, so the fitted rate r estimates (1 - s) R. The
+held-out part is Poisson(s / (1 - s) r), independent of training. Its zeros take part exactly, none is sampled or
+weighted: the sum of a Poisson model's rates over all items is a product of sums.
 
 *Exposures that are there or not* are not Poisson. Fitted to zeros and ones, Poisson factorization estimates the mean,
 r = (1 - s) p with p the probability of an exposure. 1 - exp(-r) would be too small. A pair in training can have no
@@ -35,8 +33,7 @@ popularity, passes on exposures that come in sharp blocks: see ``PoissonFactoriz
 users the check sees small misfits that matter little: ``meanUserPValue``, Wang and Blei's overall figure, says how far
 a single user is from the middle.
 
-The posterior is a mean-field one, narrower than the true one: the check is about the fit that a_hat comes from, not
-about Poisson factorization as such. Priors count: those that are far from the data's scale fail.
+The posterior is a mean-field one, narrower than the true one. Priors that are far from the data's scale fail.
 """
 
 from contextlib import ExitStack

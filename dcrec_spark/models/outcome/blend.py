@@ -90,17 +90,13 @@ class BlendModel(RankedLists, Model, Persistent):
     ) -> None:
         super().__init__()
         self.members, self.weights, self.validationErrors = members, weights, validationErrors
-        self.numUsers, self.numItems = self._first.numUsers, self._first.numItems
+        first = self._first
+        self.numUsers, self.numItems, self.meanRating = first.numUsers, first.numItems, first.meanRating
 
     @property
     def intercept(self) -> float:
         """The members' beta_0, times their weights."""
         return sum(weight * model.intercept for _, weight, model in self._weighted())
-
-    @property
-    def meanRating(self) -> float:
-        """Mean of the training ratings."""
-        return self._first.meanRating
 
     @property
     def exposureModel(self) -> PoissonFactorizationModel | None:

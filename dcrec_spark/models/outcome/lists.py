@@ -58,16 +58,12 @@ class RankedLists(OutcomeParams):
 
     numItems: int
     numUsers: int
+    meanRating: float
 
     @property
     @abstractmethod
     def intercept(self) -> float:
         """beta_0."""
-
-    @property
-    @abstractmethod
-    def meanRating(self) -> float:
-        """Mean of the training ratings."""
 
     @abstractmethod
     def tables(self) -> tuple[DataFrame, DataFrame]:

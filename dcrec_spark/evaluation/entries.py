@@ -4,7 +4,6 @@ Everything is in the order of the ids from the start, so results depend neither 
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,18 +19,6 @@ from dcrec_spark.kernels.metrics import Lists, PerRow
 
 # The cut of a measure for which every place of a list counts.
 WHOLE_LIST = None
-
-
-class RatedPairs(NamedTuple):
-    """Test ratings by user, then item."""
-
-    user_key: Array  # hashes of the distinct ids, in the order of the ids
-    row_ptr: Array  # (U + 1,) where each user's ratings begin
-    item_key: Array  # as user_key
-    item: Array  # (n,) place of the rating's item in item_key
-    rating: Array  # (n,)
-    prediction: Array  # (n, models)
-    weight: Array | None  # (n,) how much each counts in errors over ratings
 
 
 def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table], Tally]:
@@ -51,18 +38,15 @@ def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table]
             weight = table["weight"].to_numpy()
             weighs = np.isfinite(weight) & (weight >= 0)
         usable = good & complete & weighs
-        tested = np.unique(table["item_key"].to_numpy())
-        ratings = _sort_ratings(table.filter(pa.array(usable)), rating[usable], prediction[usable])
-        same = (np.diff(ratings.item) == 0) & (np.diff(rows_of(ratings.row_ptr)) == 0)
         counts |= {
             "unusable_ratings": int((~good).sum()),
             "unusable_weights": int((~weighs).sum()),
             "dropped": int((~complete).sum()),
             "missing": (~predicted).sum(axis=0),
-            "users": len(ratings.user_key),
-            "duplicates": int(same.sum()),
         }
-        return _tally_ratings(ratings, tested, counts, settings)
+        of_usable = _tally_ratings(table.filter(pa.array(usable)), prediction[usable], settings)
+        tested = np.unique(table["item_key"].to_numpy())
+        return of_usable._replace(tested=tested, counts={**of_usable.counts, **counts})
 
     return tally
 
@@ -72,26 +56,21 @@ def _is_rating(rating: Array, settings: MetricSettings) -> Array:
     return np.isfinite(rating) & (rating <= highest)
 
 
-def _sort_ratings(table: pa.Table, rating: Array, prediction: Array) -> RatedPairs:
+def _tally_ratings(table: pa.Table, prediction: Array, settings: MetricSettings) -> Tally:
+    """Tally usable ratings, by user, then item. prediction : (n, models)."""
     (user, user_ids), (item, item_ids) = _ids(table["user_key"]), _ids(table["item"])
     item_key = np.empty(len(item_ids), np.int64)
     item_key[item] = table["item_key"].to_numpy()
     order = np.argsort(user * len(item_key) + item)
-    row_ptr = _pointer(user, len(user_ids))
+    row_ptr, item, rating = _pointer(user, len(user_ids)), item[order], table["rating"].to_numpy()[order]
     weight = table["weight"].to_numpy()[order] if "weight" in table.column_names else None
-    return RatedPairs(user_ids.to_numpy(), row_ptr, item_key, item[order], rating[order], prediction[order], weight)
-
-
-def _tally_ratings(
-    ratings: RatedPairs, tested: Array, counts: dict[str, int | Array], settings: MetricSettings
-) -> Tally:
-    row_ptr, rating = ratings.row_ptr, ratings.rating
+    same = (np.diff(item) == 0) & (np.diff(rows_of(row_ptr)) == 0)
     gain, relevant, place = kernel.gains(rating, settings.gain), rating >= settings.relevance, kernel.places(row_ptr)
     cuts = [WHOLE_LIST, *settings.ks]
     per_user: dict[OfModel, PerRow | Pooled] = {}
     per_item: dict[OfModel, Array] = {}
     shown: dict[OfModel, Array] = {}
-    for model, score in enumerate(ratings.prediction.T):
+    for model, score in enumerate(prediction[order].T):
         ranked = kernel.best_first(row_ptr, score)
         lists = Lists(row_ptr, place, gain[ranked], relevant[ranked], kernel.ties(row_ptr, score[ranked]))
         for measure, part in list_metrics(lists, cuts).items():
@@ -106,10 +85,10 @@ def _tally_ratings(
             per_user[OfModel(model, Measure(kind))] = Pooled(loss)
             per_item[OfModel(model, Measure(of_items))] = loss
         for k in settings.ks:
-            listed = np.bincount(ratings.item[ranked[place <= k]], minlength=len(ratings.item_key)) > 0
+            listed = np.bincount(item[ranked[place <= k]], minlength=len(item_key)) > 0
             shown[OfModel(model, Measure(MeasureKind.COVERAGE, k))] = listed
-    cells = Cells(row_ptr, ratings.item, ratings.user_key, ratings.item_key, ratings.weight)
-    return Tally(cells, per_user, per_item, shown, tested, counts)
+    cells = Cells(row_ptr, item, user_ids.to_numpy(), item_key, weight)
+    return Tally(cells, per_user, per_item, shown, item_key, {"users": len(user_ids), "duplicates": int(same.sum())})
 
 
 def list_metrics(lists: Lists, cuts: Sequence[int | None]) -> dict[Measure, PerRow]:

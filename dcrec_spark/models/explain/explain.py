@@ -25,7 +25,7 @@ from dcrec_spark.kernels.explain import Wanted
 from dcrec_spark.models.explain.inputs import (
     AGREEMENT,
     PAIR,
-    Other,
+    inbox_idx,
     lay_out_pairs,
     pairs_of,
     ratings_of,
@@ -82,9 +82,9 @@ def _explained(fitted: FittedOutcome, layout: Layout, n: int, resources: FitReso
         item_memory = resources.add(layout.place(False, fitted.items, family))
         user_memory = resources.add(layout.place(True, fitted.users, family))
         source = resources.add(layout.items.half_step(steps.start_items(), previous=item_memory))
-        other = Other.of(layout.items)
+        size = layout.items.n_rows, layout.items.n_blocks
         tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
-        kernel = partial(explain_block, explainer=explainer, reasons=n, other=other, tolerance=tolerance)
+        kernel = partial(explain_block, explainer=explainer, reasons=n, size=size, tolerance=tolerance)
         state = resources.add(layout.users.remember(kernel, source, user_memory))
     reason = ", ".join(f"{name}: {kind}" for name, kind in REASON.items())
     numbers = ", ".join(f"{name} double" for name in NUMBERS)
@@ -148,14 +148,16 @@ def plain_reason(entry: Column) -> Column:
     return F.struct(*[entry[name].alias(name) for name in ("item_id", "rating", "contribution")])
 
 
-def explain_block(inputs: KernelInput, *, explainer: Explainer, reasons: int, other: Other, tolerance: float) -> Update:
+def explain_block(
+    inputs: KernelInput, *, explainer: Explainer, reasons: int, size: tuple[int, int], tolerance: float
+) -> Update:
     """Explain the wanted pairs of one block of users: the memory is what they are made of, see :func:`_memory_of`.
 
     The blocks hold the wanted pairs as held-out ones, so that the factors of their items are in the inbox.
-    reasons : of each pair at most. tolerance : see AGREEMENT.
+    reasons : of each pair at most. size : rows and blocks of the items. tolerance : see AGREEMENT.
     """
     block, pairs = inputs.block, inputs.block.held_out
-    item = other.idx(inputs)
+    item = inbox_idx(inputs, size)
     wanted = Wanted(pairs.row_ptr, pairs.col, reasons, item[block.fitted.col])
     explanation = explainer(inputs, wanted)
     row = rows_of(pairs.row_ptr)

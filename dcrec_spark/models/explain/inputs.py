@@ -1,7 +1,6 @@
 """Inputs of explanations and intervals: known pairs, and ratings in blocks, as a fit has them."""
 
 from dataclasses import replace
-from typing import NamedTuple, Self
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -11,7 +10,7 @@ from dcrec_spark.data.quoting import quoted
 from dcrec_spark.engine.blocks import index_at
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.kernel_input import KernelInput
-from dcrec_spark.engine.sides import Side, State
+from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import DataError, cut
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
@@ -30,20 +29,9 @@ AGREEMENT = {"float64": 1e-4, "float32": 1e-2}
 WANTED, COUNT = "__wanted", "__count"
 
 
-class Other(NamedTuple):
-    """The other side: its rows and its blocks."""
-
-    n_rows: int
-    n_blocks: int
-
-    @classmethod
-    def of(cls, side: Side) -> Self:
-        """Take it from a side."""
-        return cls(side.n_rows, side.n_blocks)
-
-    def idx(self, inputs: KernelInput) -> Array:
-        """Return the ``idx`` of the rows of an inbox, (m,)."""
-        return np.asarray(index_at(self.n_rows, self.n_blocks, inputs.block.need_at))
+def inbox_idx(inputs: KernelInput, size: tuple[int, int]) -> Array:
+    """Return the ``idx`` of the rows of an inbox, (m,). size : rows and blocks of the other side."""
+    return np.asarray(index_at(*size, inputs.block.need_at))
 
 
 def pairs_of(fitted: FittedOutcome, dataset: DataFrame) -> DataFrame:

@@ -152,25 +152,22 @@ def read_titles_file(spark: SparkSession, path: str, id_type: DataType) -> DataF
     Raises DataError: nothing is there, it cannot be opened, or a column is missing.
     """
     with opening(f"{TITLES} {path!r}", TITLES):
-        item, title, source = _open_titles(spark, path)
+        if suffix(path) in _SEPARATORS:
+            item, title, source = _movielens(spark, path, _SEPARATORS[suffix(path)])
+        else:
+            is_csv = suffix(path) == ".csv"
+            source = spark.read.options(header="true", **QUOTING).csv(path) if is_csv else spark.read.parquet(path)
+            named = [name for name in _ITEM_COLUMNS if name in source.columns]
+            if not named or "title" not in source.columns:
+                raise DataError(
+                    f"{TITLES} {path!r}: found columns {', '.join(map(repr, source.columns)) or 'none'}; expected "
+                    f"'title' and one of {', '.join(map(repr, _ITEM_COLUMNS))}"
+                )
+            item, title = F.col(named[0]), F.col("title")
     ids = try_cast(item.cast("string"), id_type.simpleString()).alias("item_id")
-    named = source.select(ids, title.cast("string").alias("title"))
+    titled = source.select(ids, title.cast("string").alias("title"))
     # Where an item has several titles, every run takes the same one.
-    return named.where("item_id is not null").groupBy("item_id").agg(F.min("title").alias("title"))
-
-
-def _open_titles(spark: SparkSession, path: str) -> tuple[Column, Column, DataFrame]:
-    if suffix(path) in _SEPARATORS:
-        return _movielens(spark, path, _SEPARATORS[suffix(path)])
-    is_csv = suffix(path) == ".csv"
-    source = spark.read.options(header="true", **QUOTING).csv(path) if is_csv else spark.read.parquet(path)
-    named = [name for name in _ITEM_COLUMNS if name in source.columns]
-    if not named or "title" not in source.columns:
-        raise DataError(
-            f"{TITLES} {path!r}: found columns {', '.join(map(repr, source.columns)) or 'none'}; expected 'title' and "
-            f"one of {', '.join(map(repr, _ITEM_COLUMNS))}"
-        )
-    return F.col(named[0]), F.col("title"), source
+    return titled.where("item_id is not null").groupBy("item_id").agg(F.min("title").alias("title"))
 
 
 def _movielens(spark: SparkSession, path: str, separator: str) -> tuple[Column, Column, DataFrame]:

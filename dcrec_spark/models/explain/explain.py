@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import KernelInput, Update
-from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError, DataError, cut
 from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.explain import Wanted
@@ -90,7 +89,15 @@ def _explained(fitted: FittedOutcome, layout: Layout, n: int, resources: FitReso
     numbers = ", ".join(f"{name} double" for name in NUMBERS)
     schema = f"user_idx long, item_idx long, agrees boolean, {numbers}, reasons array<struct<{reason}>>"
     explained = layout.memory_table(True, state, partial(_block_rows, n_blocks=layout.users.n_blocks), schema)
-    _require_agreement(fitted, layout, state, explained)
+    disagreeing = int(state.sums["disagreeing"])
+    if disagreeing:  # other ratings would explain another preference
+        example = _with_ids(fitted, layout, explained.where("not agrees").limit(1), ["implied", "fitted"]).collect()[0]
+        raise DataError(
+            f"the ratings are not those that the model was fitted with: they make the preference of user "
+            f"{cut(example['user_id'])} for item {cut(example['item_id'])} {example['implied']:.4g}, and the model has "
+            f"{example['fitted']:.4g} ({disagreeing} such pairs); give all ratings of these users, as in the fit or in "
+            "their fold-in, and no others"
+        )
     return explained
 
 
@@ -107,19 +114,6 @@ def _block_rows(block: int, memory: Arrays, *, n_blocks: int) -> pa.RecordBatch:
         ),
     }
     return pa.RecordBatch.from_pydict(columns)
-
-
-def _require_agreement(fitted: FittedOutcome, layout: Layout, state: State, explained: DataFrame) -> None:
-    """Refuse to explain by other ratings than the user's: that would explain another preference."""
-    disagreeing = int(state.sums["disagreeing"])
-    if disagreeing:
-        example = _with_ids(fitted, layout, explained.where("not agrees").limit(1), ["implied", "fitted"]).collect()[0]
-        raise DataError(
-            f"the ratings are not those that the model was fitted with: they make the preference of user "
-            f"{cut(example['user_id'])} for item {cut(example['item_id'])} {example['implied']:.4g}, and the model has "
-            f"{example['fitted']:.4g} ({disagreeing} such pairs); give all ratings of these users, as in the fit or in "
-            "their fold-in, and no others"
-        )
 
 
 def _with_ids(

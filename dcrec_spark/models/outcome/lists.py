@@ -344,7 +344,10 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
         vectors = _with_means_of_link(vectors)
     spark = vectors.users.sparkSession
     parts = ["preference", "confounder", *(["exposure"] if vectors.exposure_weight else [])]
-    mean = [0, *(_mean(vectors.users, part) for part in parts)]
+    mean: list[int | list[float]] = [0]
+    for part in parts:
+        by_place = vectors.users.select(F.posexplode(part)).groupBy("pos").agg(F.avg("col").alias("mean"))
+        mean.append([float(row["mean"]) for row in by_place.orderBy("pos").collect()])
     everybody = spark.createDataFrame([mean], ", ".join(["idx long", *(f"{part} array<double>" for part in parts)]))
     items = vectors.items if offer is None else offer.of(vectors.items)
     most = None if offer is None else offer.most
@@ -373,11 +376,6 @@ def _with_means_of_link(vectors: ScoringVectors) -> ScoringVectors:
     items = vectors.items.mapInArrow(add_means, vectors.items.schema)
     one = F.concat(front_of_users, F.array(F.lit(1.0)))
     return replace(vectors, users=vectors.users.withColumn("confounder", one), items=items, form=PLAIN)
-
-
-def _mean(users: DataFrame, part: str) -> list[float]:
-    by_place = users.select(F.posexplode(part)).groupBy("pos").agg(F.avg("col").alias("mean"))
-    return [float(row["mean"]) for row in by_place.orderBy("pos").collect()]
 
 
 def similar(

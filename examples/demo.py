@@ -12,12 +12,13 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
 from rich.panel import Panel
 from rich.table import Table
 
 from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.config.load import load_config
-from dcrec_spark.data.listed import read_titles
+from dcrec_spark.data.listed import read_titles_file
 from dcrec_spark.errors import DcrecError
 from dcrec_spark.jobs.cli import configure_logging
 from dcrec_spark.jobs.console import Reporter
@@ -197,7 +198,8 @@ def _show_movielens(data: Path, reporter: Reporter) -> None:
     reporter.show(f"Ratings from {data}; no truth is known here, so look at what the two models recommend.")
     runs = {name: _run(name, {"input.path": str(data), "input.format": "movielens"}, reporter) for name in MODELS}
     spark = start_session(_config({}))
-    titles = read_titles(spark, data)
+    named = [path for name in ("u.item", "movies.dat") if (path := data.parent / name).exists()]
+    titles = read_titles_file(spark, str(named[0].resolve()), LongType()) if named else None
     reporter.show(_agreement(spark))
     for run in runs.values():
         reporter.show(_recommendations(spark, run, titles, None))

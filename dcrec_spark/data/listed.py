@@ -1,7 +1,6 @@
 """Ids that a setting lists (users to serve, the catalogue, pairs to exclude), their features, and titles of items."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -18,8 +17,7 @@ from dcrec_spark.spark.compat import try_cast
 from dcrec_spark.spark.planning import borrow
 
 TITLES = "evaluation.titles_path"
-_FILES = {"u.item": r"\|", "movies.dat": "::"}
-_SEPARATORS = {suffix(name): separator for name, separator in _FILES.items()}
+_SEPARATORS = {".item": r"\|", ".dat": "::"}  # of u.item and movies.dat
 _NUMBERS = "expected finite numbers; make numbers of categories first (one-hot)"
 _ITEM_COLUMNS = ("item", "item_id", "movieId")
 
@@ -129,20 +127,6 @@ def _require_column(source: DataFrame, where: str, name: str, advice: str) -> No
 # ---- titles of items
 
 
-def read_titles(spark: SparkSession, ratings: Path) -> DataFrame | None:
-    """Open the titles that MovieLens delivers with its ratings.
-
-    ratings : file of the ratings. Titles are in u.item or movies.dat in the same folder.
-    Returns item_id: long, title: string. None when there is neither file.
-    """
-    for name, separator in _FILES.items():
-        path = ratings.parent / name
-        if path.exists():
-            item, title, lines = _movielens(spark, str(path.resolve()), separator)
-            return lines.select(item.cast("long").alias("item_id"), title.alias("title"))
-    return None
-
-
 def read_titles_file(spark: SparkSession, path: str, id_type: DataType) -> DataFrame:
     """Open a file of titles.
 
@@ -153,7 +137,9 @@ def read_titles_file(spark: SparkSession, path: str, id_type: DataType) -> DataF
     """
     with opening(f"{TITLES} {path!r}", TITLES):
         if suffix(path) in _SEPARATORS:
-            item, title, source = _movielens(spark, path, _SEPARATORS[suffix(path)])
+            reader = spark.read.option("encoding", "iso-8859-1").option("sep", "\n")
+            source = reader.csv(path, schema="line string", quote="")
+            item, title = (F.split("line", _SEPARATORS[suffix(path)])[at] for at in (0, 1))
         else:
             is_csv = suffix(path) == ".csv"
             source = spark.read.options(header="true", **QUOTING).csv(path) if is_csv else spark.read.parquet(path)
@@ -168,9 +154,3 @@ def read_titles_file(spark: SparkSession, path: str, id_type: DataType) -> DataF
     titled = source.select(ids, title.cast("string").alias("title"))
     # Where an item has several titles, every run takes the same one.
     return titled.where("item_id is not null").groupBy("item_id").agg(F.min("title").alias("title"))
-
-
-def _movielens(spark: SparkSession, path: str, separator: str) -> tuple[Column, Column, DataFrame]:
-    reader = spark.read.option("encoding", "iso-8859-1").option("sep", "\n")
-    fields = F.split("line", separator)
-    return fields[0], fields[1], reader.csv(path, schema="line string", quote="")

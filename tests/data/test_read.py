@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType
 
 from dcrec_spark.config.sections import ColumnNames, InputConfig, ValidationConfig
-from dcrec_spark.data.listed import read_titles, read_titles_file
+from dcrec_spark.data.listed import read_titles_file
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import validate
 from dcrec_spark.errors import ConfigError, DataError
@@ -246,9 +246,6 @@ def test_movielens(spark: SparkSession, tmp_path: Path, name: str, separator: st
     path = str(tmp_path / name)
     assert_titles(read_titles_file(spark, path, LongType()), expected)
     assert_titles(read_titles_file(spark, path, StringType()), {str(item): title for item, title in expected.items()})
-    of_ratings = read_titles(spark, tmp_path / "ratings")
-    assert of_ratings is not None
-    assert_titles(of_ratings, expected)
 
 
 def test_tables(spark: SparkSession, tmp_path: Path) -> None:

@@ -161,10 +161,10 @@ def plot_popularity(lists: Mapping[str, DataFrame], ratings: DataFrame, item: st
     table = pd.DataFrame(shares).fillna(0.0).sort_index()
     with panel((5.5, 2.8)) as (figure, axes):
         width = 0.8 / len(table.columns)
-        for at, (name, column) in enumerate(table.items()):
-            colour = INK if name == "ratings" else (ACCENT, FILL)[at % 2]
+        for at, (kind, column) in enumerate(table.items()):
+            colour = INK if kind == "ratings" else (ACCENT, FILL)[at % 2]
             left = np.arange(len(table)) + at * width
-            axes.bar(left, column, width, color=colour, alpha=0.5 if at > 2 else 1.0, label=str(name), align="edge")
+            axes.bar(left, column, width, color=colour, alpha=0.5 if at > 2 else 1.0, label=str(kind), align="edge")
         axes.set_xticks(np.arange(len(table)) + 0.4, [f"{2 ** int(power):,}" for power in table.index])
         axes.set(xlabel="training ratings of the item, from", ylabel="share of the places")
         axes.legend(frameon=False, fontsize=9, labelcolor=INK)

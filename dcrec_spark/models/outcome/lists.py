@@ -25,7 +25,6 @@ from dcrec_spark.models.fitting.checks import (
 from dcrec_spark.models.fitting.degeneracies import NOTHING
 from dcrec_spark.models.fitting.factors import dot, list_array, matrix_of
 from dcrec_spark.models.outcome.params import OutcomeParams
-from dcrec_spark.models.outcome.rank import Ranking, rank
 from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors, in_front_and_linked
 from dcrec_spark.spark.compat import collect_arrow
 
@@ -339,21 +338,16 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
     a_hat is that of up to ``SAMPLE`` users.
     """
     require_number("n", n)
-    ids = vectors.items.select(F.col("idx").alias("col_idx"), F.col("id").alias("item_id"))
     if not vectors.form.is_low_rank:
         vectors = _with_means_of_link(vectors)
-    spark = vectors.users.sparkSession
     parts = ["preference", "confounder", *(["exposure"] if vectors.exposure_weight else [])]
-    mean: list[int | list[float]] = [0]
+    mean: list[int | list[float]] = [0, 0]
     for part in parts:
         by_place = vectors.users.select(F.posexplode(part)).groupBy("pos").agg(F.avg("col").alias("mean"))
         mean.append([float(row["mean"]) for row in by_place.orderBy("pos").collect()])
-    everybody = spark.createDataFrame([mean], ", ".join(["idx long", *(f"{part} array<double>" for part in parts)]))
-    items = vectors.items if offer is None else offer.of(vectors.items)
-    most = None if offer is None else offer.most
-    weight = vectors.exposure_weight
-    what = Ranking(everybody, items, 1, vectors.n_items, vectors.intercept, most=most, exposure_weight=weight)
-    return rank(what, n, None).join(ids, "col_idx").select("rank", "item_id", "score", "preference", "confounder")
+    schema = ", ".join(["idx long", "id long", *(f"{part} array<double>" for part in parts)])
+    everybody = vectors.users.sparkSession.createDataFrame([mean], schema)
+    return replace(vectors, users=everybody, n_users=1).best(n, offer=offer).drop("user_id")
 
 
 def _with_means_of_link(vectors: ScoringVectors) -> ScoringVectors:
@@ -403,11 +397,7 @@ def similar(
         vector = F.transform(vector, lambda x: x / length)
     nothing = F.expr("cast(array() as array<double>)").alias("confounder")
     vectors = rows.select("idx", "id", vector.alias("preference"), nothing)
-    cols = vectors if offer is None else offer.of(vectors)
-    itself = vectors.select(F.col("idx").alias("row_idx"), F.col("idx").alias("col_idx"))
-    most = None if offer is None else offer.most
-    ranked = rank(Ranking(vectors, cols, n_rows, n_rows, intercept=0.0, most=most), n, itself)
-    ids = {"row_idx": f"{name}_id", "col_idx": f"similar_{name}_id"}
-    for idx, column in ids.items():
-        ranked = ranked.join(rows.select(F.col("idx").alias(idx), F.col("id").alias(column)), idx)
-    return ranked.select(ids["row_idx"], "rank", ids["col_idx"], F.col("score").alias("similarity"))
+    itself = rows.select(F.col("id").alias("user_id"), F.col("id").alias("item_id"))
+    ranked = ScoringVectors(vectors, vectors, n_rows, n_rows, intercept=0.0).best(n, itself, offer=offer)
+    names = {"item_id": f"similar_{name}_id", "user_id": f"{name}_id", "score": "similarity"}
+    return ranked.drop("preference", "confounder").withColumnsRenamed(names)

@@ -7,9 +7,8 @@ has a weight: w_ui where it was observed (1, or an inverse propensity), w0 elsew
 w0 sum_all E + sum_obs (w - w0) E, which takes the means of the other side at the nonzeros, unless all weights are 1.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from enum import Enum
 from functools import partial
 from typing import NamedTuple, Self, TypeVar
 
@@ -62,47 +61,19 @@ class SharedGammas(NamedTuple):
     gamma: Gamma | None = None
 
 
-class RowPart(StrEnum):
-    """What the columns of a row are: of the K factors, or of the one gamma of a user."""
+class RowPart(Enum):
+    """Columns of a row: of the K factors, or of the one gamma of a user. Means only where single pairs are predicted.
 
-    GEOMETRIC_MEAN = "geometric_mean"
-    GAMMA_GEOMETRIC_MEAN = "gamma_geometric_mean"
-    MEAN = "mean"
-    GAMMA_MEAN = "gamma_mean"
-
-
-@dataclass(frozen=True)
-class RowLayout:
-    """The parts of a row: name -> how many columns, in their order.
-
-    Of a user of rank 2 with a confounder weight, and means where held-out pairs are predicted::
+    Of a user of rank 2 with a confounder weight, and means::
 
         column    0     1     2           3     4     5
                   g_u0  g_u1  g_gamma_u   E_u0  E_u1  E_gamma_u
     """
 
-    widths: Mapping[str, int]
-
-    def join(self, parts: Mapping[str, Array]) -> Array:
-        """Lay parts (n, width) side by side. KeyError for one that is missing.
-
-        >>> RowLayout({"factors": 2, "gamma": 1}).join({"gamma": np.array([[9.0]]), "factors": np.array([[1.0, 2.0]])})
-        array([[1., 2., 9.]])
-        """
-        return np.hstack([parts[name] for name in self.widths])
-
-    def part(self, rows: Array, name: str) -> Array:
-        """Return a view of the columns of one part, (n, width). KeyError where rows have no such part.
-
-        >>> RowLayout({"factors": 2, "gamma": 1}).part(np.array([[1.0, 2.0, 9.0]]), "gamma")
-        array([[9.]])
-        """
-        start = 0
-        for other, width in self.widths.items():
-            if other == name:
-                return rows[:, start : start + width]
-            start += width
-        raise KeyError(name)
+    GEOMETRIC_MEAN = 0
+    GAMMA_GEOMETRIC_MEAN = 1
+    MEAN = 2
+    GAMMA_MEAN = 3
 
 
 @dataclass(frozen=True)
@@ -150,17 +121,14 @@ class GammaPoisson:
         """Whether the rows of users carry a gamma."""
         return self.confounder is not None and self.per_user
 
-    def row_layout(self, is_user: bool) -> RowLayout:
-        """Lay out what the rows of a side send: geometric means, and means where single pairs are predicted."""
-        with_gamma = is_user and self.gamma_per_user
-        widths: dict[str, int] = {RowPart.GEOMETRIC_MEAN: self.rank}
-        if with_gamma:
-            widths[RowPart.GAMMA_GEOMETRIC_MEAN] = 1
-        if self.validates or self.reweighs:
-            widths[RowPart.MEAN] = self.rank
-            if with_gamma:
-                widths[RowPart.GAMMA_MEAN] = 1
-        return RowLayout(widths)
+    def part(self, rows: Array, part: RowPart, is_user: bool) -> Array:
+        """Return a view of the columns of one part of a side's rows, (n, width). KeyError where they have no such."""
+        own = self.rank + (is_user and self.gamma_per_user)
+        ends = 0, self.rank, own, own + self.rank, 2 * own
+        start, end = ends[part.value : part.value + 2]
+        if not start < end <= rows.shape[1]:
+            raise KeyError(part.name)
+        return rows[:, start:end]
 
     @property
     def shared(self) -> SharedGammas:
@@ -305,20 +273,20 @@ def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is
         return result
     changes = [np.abs(result.memory[name] / inputs.memory[name] - 1.0) for name in ("shape", "rate")]
     movement = np.array(sum(float((change.astype(np.float64) ** NORM).sum()) for change in changes))
-    reached = rates(block, model.row_layout(is_user=False).part(result.rows, RowPart.GEOMETRIC_MEAN), cols)
+    reached = rates(block, model.part(result.rows, RowPart.GEOMETRIC_MEAN, False), cols)
     sums = _sums_of_pairs(inputs, model, shared, block, reached, result.memory, is_user=False)
     return result._replace(sums={**result.sums, "movement": movement, **sums})
 
 
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
     """Add up drawn counts, and w - w0 times the users' means, of heavy items' pairs, (H, K) each (float64)."""
-    of_items = model.row_layout(is_user=False).part(inputs.inbox[inputs.block[heavy_items.AT]], RowPart.GEOMETRIC_MEAN)
+    of_items = model.part(inputs.inbox[inputs.block[heavy_items.AT]], RowPart.GEOMETRIC_MEAN, is_user=False)
     met = KernelInput(heavy_items.transpose(inputs.block), {}, update.rows, {})
     counts, cols = count_block(met, model, shared, is_user=False), _cols(met, model, is_user=False)
     parts: dict[str, Floats] = {"drawn": drawn_counts(counts, of_items / model.scale, cols).astype(np.float64)}
     excess = _excess(met.block, model)
     if excess is not None:
-        means = model.row_layout(is_user=True).part(update.rows, RowPart.MEAN)
+        means = model.part(update.rows, RowPart.MEAN, is_user=True)
         parts["excess"] = row_products(counts.row_ptr, counts.col, excess, means)
     return parts
 
@@ -373,7 +341,7 @@ def _cols(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> Floats:
 
 
 def _of_sources(inputs: KernelInput, model: GammaPoisson, is_user: bool, part: RowPart) -> Floats:
-    return inputs.once(part.name, lambda: np.ascontiguousarray(model.row_layout(not is_user).part(inputs.inbox, part)))
+    return inputs.once(part.name, lambda: np.ascontiguousarray(model.part(inputs.inbox, part, not is_user)))
 
 
 def count_block(inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> CountBlock:
@@ -461,7 +429,7 @@ def _remember(update: Update, reached: Floats) -> Update:
 def _posterior(
     block: Block, model: GammaPoisson, is_user: bool, shape: Floats, rate: Floats, gamma: tuple[Floats, Floats] | None
 ) -> Update:
-    """Return the rows that :meth:`GammaPoisson.row_layout` lays out, their sums, and the posterior as memory."""
+    """Return the rows as :class:`RowPart` lays them out, their sums, and the posterior as memory."""
     prior = model.prior
     mean = shape / rate
     geometric, far = moments(shape, rate, prior.shape, prior.rate)
@@ -472,19 +440,21 @@ def _posterior(
         "gram": (mean.T @ mean).astype(np.float64),
         "divergence": np.array(far),
     }
-    parts: dict[str, Floats] = {RowPart.GEOMETRIC_MEAN: geometric, RowPart.MEAN: mean}
+    sent, means = [geometric], [mean]
     memory = {"shape": shape, "rate": rate}
     if gamma is not None:
         weight = required(model.confounder)
         memory |= {"gamma_shape": gamma[0], "gamma_rate": gamma[1]}
         sums["divergence"] += divergence(*gamma, weight.shape, weight.rate)
-        parts |= {RowPart.GAMMA_GEOMETRIC_MEAN: geometric_mean(*gamma), RowPart.GAMMA_MEAN: gamma[0] / gamma[1]}
+        sent, means = [geometric, geometric_mean(*gamma)], [mean, gamma[0] / gamma[1]]
     if model.confounder is not None:
         exposure = block["exposure"].astype(np.float64)
         if gamma is not None:
-            exposure = exposure * parts[RowPart.GAMMA_MEAN]
+            exposure = exposure * means[1]
         sums["confounder_total" if is_user else "exposure_total"] = exposure.sum(axis=0)
-    return Update(model.row_layout(is_user).join(parts), sums, memory)
+    if model.validates or model.reweighs:
+        sent += means
+    return Update(np.hstack(sent), sums, memory)
 
 
 def _sums_of_pairs(

@@ -196,9 +196,9 @@ def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GammaPoisson, sh
     if model.gamma_per_user:
         gamma = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
         shape, rate = np.hstack([shape, memory["gamma_shape"]]), np.hstack([rate, memory["gamma_rate"]])
-    items = model.row_layout(is_user=False)
     cols, means = (
-        np.ascontiguousarray(items.part(inputs.inbox, part)) for part in (RowPart.GEOMETRIC_MEAN, RowPart.MEAN)
+        np.ascontiguousarray(model.part(inputs.inbox, part, is_user=False))
+        for part in (RowPart.GEOMETRIC_MEAN, RowPart.MEAN)
     )
     parts = explain_poisson(counts, UserGammas(prior, shape, rate), cols, means, wanted)
     updated = update_shape(prior, counts, geometric_mean(shape, rate), cols)

@@ -20,6 +20,7 @@ from dcrec_spark.models.fitting.propensity import exposure_values
 from dcrec_spark.models.fitting.stages import fold_in
 from dcrec_spark.models.params import ExposureSource, HasIds, inherited, optional, param
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
+from dcrec_spark.models.persistence.plain import as_json, from_json
 from dcrec_spark.settings.tables import EXPOSURE, params
 
 _SETTINGS = params(EXPOSURE)
@@ -198,7 +199,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         facts = {
             "elboHistory": self.elboHistory,
             "validationHistory": self.validationHistory,
-            "degeneracies": [fact.as_json() for fact in self.degeneracies],
+            "degeneracies": as_json(self.degeneracies),
             "converged": self.converged,
             "elbo": self.elbo,
         }
@@ -206,7 +207,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
 
     @classmethod
     def _restored(cls, saved: Saved) -> "PoissonFactorizationModel":
-        facts = {**saved.facts, "degeneracies": [Degeneracy.from_json(fact) for fact in saved.facts["degeneracies"]]}
+        facts = {**saved.facts, "degeneracies": from_json(list[Degeneracy], saved.facts["degeneracies"])}
         return cls(saved.frames["users"], saved.frames["items"], **facts)
 
     def release(self) -> None:

@@ -6,7 +6,7 @@ is attached with the confounder: :mod:`dcrec_spark.models.fitting.confounder`.
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -43,15 +43,6 @@ class Covariates(NamedTuple):
         rank = 0 if form is None else form.rank
         widths = (rank + len(self.users.mean), rank + len(self.items.mean))
         return family.with_covariates(*widths, rank) if any(widths) else family
-
-    def as_json(self) -> dict[str, Any]:
-        """Return them as JSON holds them."""
-        return {name: scaling._asdict() for name, scaling in self._asdict().items()}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return what :meth:`as_json` gave."""
-        return cls(*(Scaling.from_json(values[name]) for name in cls._fields))
 
 
 NO_COVARIATES = Covariates()

@@ -7,9 +7,8 @@ ratings alone, k cancels, unless the cap or the limit p <= 1 bites. Ratings are 
 mean weight come from how often each value occurs, on the cluster and in one process alike.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from pyspark.ml.param import Params
@@ -57,15 +56,6 @@ class Propensity:
     def weights(self, rating: Floats) -> Floats:
         """Return the normalised weights of ratings in this process, (n,). The propensities come from the ratings."""
         return _raw_weights(rating, self.scale or 1.0, self.settings) / self.mean_weight
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fitted numbers and their settings."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return the propensity that :meth:`as_json` gave."""
-        return cls(**{**values, "settings": PropensitySettings(**values["settings"])})
 
 
 def fit_propensity(ratings: DataFrame, rating_col: str, settings: PropensitySettings) -> Propensity:

@@ -1,5 +1,7 @@
 """Fits that came to nothing, or partly so, say it as facts."""
 
+import json
+
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
@@ -8,6 +10,7 @@ from dcrec_spark.local.fits import Ratings, fit_outcome
 from dcrec_spark.models.families import gamma_poisson
 from dcrec_spark.models.families.gamma_poisson import Gamma
 from dcrec_spark.models.fitting.degeneracies import Defect, Degeneracy, find_degeneracies, vanished
+from dcrec_spark.models.persistence.plain import as_json, from_json
 from tests.models.data_sets import NUMBERS, exposure, outcome
 from tests.reference.poisson import Priors
 from tests.simulated_exposures import drawn, posterior
@@ -40,7 +43,7 @@ def test_zero_and_duplicate_factors_are_named() -> None:
         "outcome: factor 1 is zero: a smaller rank would do",
         "outcome: factors 0, 2 are copies of one another: a smaller rank, or another seed",
     ]
-    assert [Degeneracy.from_json(fact.as_json()) for fact in facts] == facts
+    assert from_json(list[Degeneracy], json.loads(json.dumps(as_json(facts)))) == facts
     assert find_degeneracies("outcome", np.eye(3), np.eye(3)) == []
     several = find_degeneracies("outcome", np.diag([1.0, 0.0, 0.0]), np.eye(3))
     assert [str(fact) for fact in several] == ["outcome: factors 1, 2 are zero: a smaller rank would do"]

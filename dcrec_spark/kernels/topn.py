@@ -181,34 +181,29 @@ def top_n(
     ranked_pieces = []
     for start in range(0, max(1, len(rows)), at_once):
         end = min(len(rows), start + at_once)
+        part = slice(start, end)
         # BLAS may report numbers as invalid that it reads beyond small matrices. Factors are finite.
         with np.errstate(invalid="ignore"):
-            scores = rows[start:end] @ cols
+            scores = rows[part] @ cols
         if link is not None:
-            scores += link.block(slice(start, end))
+            scores += link.block(part)
         if dial is not None:
             scores = np.add(scores, intercept, dtype=np.float64)
-            dial.of_block(scores, slice(start, end))
+            dial.of_block(scores, part)
         of_rows = seen_ptr[start : end + 1]
         scores[np.repeat(np.arange(end - start), np.diff(of_rows)), seen_col[of_rows[0] : of_rows[-1]]] = -np.inf
-        ranking = _Block(scores, slack.of_rows(slice(start, end)), start, preference, confounder, link, intercept, dial)
+        ranking = _Block(scores, _slack_of(part, slack), start, preference, confounder, link, intercept, dial)
         ranked_pieces.append(ranking.best(n) if cap is None else _best_under_cap(ranking, n, cap))
     return concatenate(ranked_pieces)
 
 
-class Slack(NamedTuple):
-    """How far a scanned score may be from the exact one: ``of_row[row] * of_col[col] + more[row]``.
+# How far a scanned score may be from the exact one: of_row[row] * of_col[col] + more[row], (rows,), (cols,), (rows,).
+Slack = tuple[Floats, Floats, Floats]
 
-    of_row, more : (rows,). of_col : (cols,). Double precision.
-    """
 
-    of_row: Floats
-    of_col: Floats
-    more: Floats
-
-    def of_rows(self, rows: Any) -> "Slack":
-        """Return that of some rows."""
-        return Slack(self.of_row[rows], self.of_col, self.more[rows])
+def _slack_of(rows: Any, slack: Slack) -> Slack:
+    """Return that of some rows."""
+    return slack[0][rows], slack[1], slack[2][rows]
 
 
 def _scan_inputs(
@@ -228,14 +223,14 @@ def _scan_inputs(
         rows, cols = rows.astype(np.float32, copy=False), cols.astype(np.float32, copy=False)
     by_col = np.ascontiguousarray(cols.T)
     if not np.isfinite(largest):  # nothing is known of how far: all are candidates
-        return rows, by_col, Slack(np.zeros(len(rows)), np.zeros(len(cols)), np.full(len(rows), np.inf))
+        return rows, by_col, (np.zeros(len(rows)), np.zeros(len(cols)), np.full(len(rows), np.inf))
     kind, width = np.finfo(rows.dtype), rows.shape[1] + 3
     # What is too small for a normal number may be off by as much as the smallest of these.
     more = width * float(kind.tiny) * (1.0 + longest[1] + lengths[0]) + (0.0 if link is None else link.rounding)
     more += 2.0 * exact * (abs(intercept) + lengths[0] * longest[1])
     if dial is not None:  # the rounding of a link's part bounds what the dial makes of it
         more += dial.rounding(abs(intercept) + lengths[0] * longest[1]) + (0.0 if link is None else link.rounding)
-    return rows, by_col, Slack(width * float(kind.eps) * lengths[0], lengths[1], more)
+    return rows, by_col, (width * float(kind.eps) * lengths[0], lengths[1], more)
 
 
 def _place_in_row(row: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -260,7 +255,7 @@ class _Block(NamedTuple):
         """Rank the n best of each row, or of some, pair by pair: a product's rounding depends on places."""
         from dcrec_spark.kernels.loops import topn
 
-        place, col = topn.candidates(loop_input(self.scores[rows]), n, *map(loop_input, self.slack.of_rows(rows)))
+        place, col = topn.candidates(loop_input(self.scores[rows]), n, *map(loop_input, _slack_of(rows, self.slack)))
         row = np.arange(len(self.scores))[rows][place] + self.start
         preferred = np.einsum("nk,nk->n", self.preference[0][row], self.preference[1][col])
         if self.link is None:

@@ -54,13 +54,8 @@ class FactorTables:
 
 def completed(factors: DataFrame) -> DataFrame:
     """Return the factors with the columns that every table has: a bias of null, empty arrays, where there are none."""
-    names = list(factors.columns)
-    if "bias" not in names:
-        names.insert(names.index("features") + 1, "bias")
-    if not set(COVARIATES) <= set(names):
-        at = names.index("bias") + 1
-        names[at:at] = COVARIATES
-    names += [name for name in EXPOSURE if name not in names]
+    front = [*(["idx"] if "idx" in factors.columns else []), "id", "features", "bias", *COVARIATES]
+    names = [*front, *[name for name in factors.columns if name not in (*front, *EXPOSURE)], *EXPOSURE]
     if names == factors.columns:
         return factors
     missing = {name: F.expr("cast(array() as array<double>)") for name in (*COVARIATES, *EXPOSURE)}

@@ -44,6 +44,7 @@ def render(facts: ReportFacts) -> str:
     Every text is escaped, whatever it contains. Only figures are markup. The content security policy of the page
     forbids it to load anything or to run scripts.
     """
+    of_lists = Measure(MeasureKind.NDCG, facts.k, over_catalogue=True)
     environment = Environment(
         loader=PackageLoader("dcrec_spark.report"),
         autoescape=True,
@@ -61,7 +62,7 @@ def render(facts: ReportFacts) -> str:
         problems=problems(facts),
         groups=measure_groups(facts.estimates),
         differing=_measures(facts.differences),
-        shown=headlines(facts),
+        shown=[m for m in (_NDCG, of_lists, _MSE) if m in _measures(facts.estimates)],
         covered=[m for m in _measures(facts.estimates) if Measure.parse(m).kind is MeasureKind.COVERAGE],
         with_check=isinstance(facts.check, PredictiveCheck),
         with_strata=not isinstance(facts.strata, str),
@@ -161,13 +162,6 @@ def measure_groups(estimates: Mapping[str, Mapping[str, Estimate]]) -> list[Grou
         Group("Errors of predicted ratings (smaller is better)", [m for m in parsed if m.is_error]),
     ]
     return [group for group in groups if group.measures]
-
-
-def headlines(facts: ReportFacts) -> list[str]:
-    """Measures that have a figure and a sentence."""
-    wanted = [_NDCG, Measure(MeasureKind.NDCG, facts.k, over_catalogue=True), _MSE]
-    measured = _measures(facts.estimates)
-    return [measure for measure in wanted if measure in measured]
 
 
 # ---- figures

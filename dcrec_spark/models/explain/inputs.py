@@ -88,10 +88,8 @@ def lay_out_pairs(
     if fitted.exposure is not None and (fitted.family.exposure_term.leave_one_out or everyone):
         count = fitted.exposure.count_column
         require_columns(ratings, [user, item], [count] if count else [])
-        weighted, values = (
-            weighted.withColumn(COUNT, F.expr(exposure_values(count)["exposure_count"])),
-            {**values, "exposure_count": f"`{COUNT}`"},
-        )
+        weighted = weighted.withColumn(COUNT, F.expr(exposure_values(count)["exposure_count"]))
+        values["exposure_count"] = f"`{COUNT}`"
     columns = [expression.strip("`") for expression in values.values()]
     rated = weighted.select(
         quoted(user).alias("user_id"), quoted(item).alias("item_id"), *map(quoted, columns), F.lit(False).alias(WANTED)

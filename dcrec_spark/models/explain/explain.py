@@ -39,7 +39,8 @@ from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 
-PARTS = ["preference", "confounder", "composition", "features", "user_bias", "item_bias", "baseline"]
+LINEAR = ["composition", "features", "user_bias", "item_bias"]
+PARTS = ["preference", "confounder", *LINEAR, "baseline"]
 NUMBERS = [*PARTS, "others", "implied", "fitted"]
 REASON = {"item_idx": "long", "rating": "double", "contribution": "double"}
 
@@ -170,21 +171,14 @@ def _memory_of(block: Block, explanation: BlockExplanation, row: Array, item: Ar
     row : (P,) of each pair. item : (m,) idx of the rows of the inbox.
     """
     parts, pairs, rated = explanation.parts, block.held_out, block.fitted
-    none = np.zeros(len(row))
-    composition = none if explanation.composition is None else explanation.composition
-    features = none if explanation.features is None else explanation.features
-    drawn = explanation.gamma[row] * pairs.value("a_hat") if pairs.has("a_hat") else none
-    user_bias = none if explanation.user_bias is None else explanation.user_bias[row]
-    item_bias = none if explanation.item_bias is None else explanation.item_bias[pairs.col]
+    linear = {name: explanation.linear.get(name, np.zeros(len(row))) for name in LINEAR}
+    drawn = explanation.gamma[row] * pairs.value("a_hat") if pairs.has("a_hat") else 0.0
     return {
+        **linear,
         "row": row,
         "item_idx": item[pairs.col],
-        "preference": parts.preference + user_bias + item_bias + features,
-        "user_bias": user_bias,
-        "item_bias": item_bias,
-        "confounder": drawn + composition,
-        "composition": composition,
-        "features": features,
+        "preference": parts.preference + linear["user_bias"] + linear["item_bias"] + linear["features"],
+        "confounder": drawn + linear["composition"],
         "baseline": parts.baseline,
         "others": parts.others,
         "implied": explanation.implied,

@@ -104,8 +104,8 @@ class BlockExplanation(NamedTuple):
     parts : theta . beta taken apart. gamma : (n,) confounder weight of each row of the block.
     preference, attribute : (n, K) and (m, K) factors of the rows and of the inbox.
     implied, fitted : (P,) theta . beta of each pair, as the given ratings make it, and as the model has it.
-    user_bias, item_bias : (n,) and (m,) of the rows and of the inbox. None where there are none.
-    composition, features : (P,) of each pair, slopes times covariates: of the exposure's composition, and of features.
+    linear : (P,) of each pair its "user_bias" and "item_bias", and slopes times covariates: of the exposure's
+    "composition", and of "features". What is missing is 0.
     """
 
     parts: Explained
@@ -114,10 +114,7 @@ class BlockExplanation(NamedTuple):
     attribute: Floats
     implied: Floats
     fitted: Floats
-    user_bias: Floats | None = None
-    item_bias: Floats | None = None
-    composition: Floats | None = None
-    features: Floats | None = None
+    linear: Mapping[str, Floats] = {}
 
 
 Explainer = Callable[[KernelInput, Wanted], BlockExplanation]

@@ -20,7 +20,7 @@ from dcrec_spark.engine.heavy_items import PartsOf, ScoresOf
 from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels import certainty, ridge, ridge_sums, solvers
-from dcrec_spark.kernels.csr import inner_products
+from dcrec_spark.kernels.csr import inner_products, rows_of
 from dcrec_spark.kernels.explain import Wanted, explain_ridge
 from dcrec_spark.kernels.gamma import Floats, noise
 from dcrec_spark.kernels.ridge import ratings_and_weights
@@ -432,29 +432,27 @@ def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, s
     has_weight = ratings.has_confounder and model.design.per_user
     gamma = rows[:, -1] if has_weight else filled(len(rows), shared.gamma)
     fitted = inner_products(wanted.row_ptr, wanted.col, theta, beta)
-    both = model.design.user_covariates + model.design.item_covariates
-    explanation = BlockExplanation(parts, gamma, theta, beta, parts.preference, fitted)
+    linear = _covariate_parts(wanted, rows, inputs.inbox, model)
     if model.design.biases:
-        at = model.rank + both
-        explanation = explanation._replace(user_bias=rows[:, at], item_bias=inputs.inbox[:, at])
-    composition, features = _covariate_parts(wanted, rows, inputs.inbox, model)
-    return explanation._replace(composition=composition, features=features)
+        at = model.rank + model.design.user_covariates + model.design.item_covariates
+        linear |= {"user_bias": rows[rows_of(wanted.row_ptr), at], "item_bias": inputs.inbox[wanted.col, at]}
+    return BlockExplanation(parts, gamma, theta, beta, parts.preference, fitted, linear)
 
 
-def _covariate_parts(wanted: Wanted, users: Floats, items: Floats, model: GaussianSteps) -> tuple[Floats, Floats]:
+def _covariate_parts(wanted: Wanted, users: Floats, items: Floats, model: GaussianSteps) -> dict[str, Floats]:
     """Return kappa . q + rho . p of each wanted pair, (P,) each: of the exposure's composition, and of features."""
-    design, rank, parts = model.design, model.rank, []
+    design, rank, parts = model.design, model.rank, dict[str, Floats]()
     if not design.user_covariates + design.item_covariates:
-        return np.zeros(len(wanted.col)), np.zeros(len(wanted.col))
+        return parts
     users = design.face(users, rank, True)
     # Now both sides are [factors, numbers that meet the items' covariates, numbers that meet the users'].
     middle, end = rank + design.item_covariates, rank + design.item_covariates + design.user_covariates
     first = [*range(rank, rank + model.composition), *range(middle, middle + model.composition)]
     rest = [*range(rank + model.composition, middle), *range(middle + model.composition, end)]
-    for columns in (first, rest):
+    for name, columns in ((COMPOSITION, first), (FEATURES, rest)):
         of_users, of_items = (np.ascontiguousarray(side[:, columns], np.float64) for side in (users, items))
-        parts.append(inner_products(wanted.row_ptr, wanted.col, of_users, of_items))
-    return parts[0], parts[1]
+        parts[name] = inner_products(wanted.row_ptr, wanted.col, of_users, of_items)
+    return parts
 
 
 def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: bool) -> BlockCertainty:

@@ -248,7 +248,7 @@ def _ranking_metrics(
     for k, lists in zip(settings.ks, sums.counts["lists_of_k"], strict=True):
         if not lists:
             raise DataError(f"no user with test ratings has a list of {k} recommendations: rank more, or ask for less")
-    scores = {measure.of_whole_catalogue: score for measure, score in _scores(sums, 0, catalogue_size)}
+    scores = {Measure(of.kind, of.k, over_catalogue=True): score for of, score in _scores(sums, 0, catalogue_size)}
     if composition is not None:
         for kind, value in composition.measures.items():
             measure = Measure(kind, settings.ks[-1], over_catalogue=True)

@@ -330,10 +330,6 @@ class OutcomeFamily(Family):
         """How many covariates of each side, the first ones, are the composition of its exposure."""
         return int(self.settings.get("composition", 0))
 
-    def with_covariates(self, users: int, items: int, composition: int) -> Self:
-        """Return the family for rows with so many covariates."""
-        return type(self)({**self.settings, "covariates": (users, items), "composition": composition})
-
     @property
     def exposure_term(self) -> ExposureTerm:
         """What the model wants of a_hat: by default a_hat itself."""

@@ -42,7 +42,7 @@ class Covariates(NamedTuple):
         """Return the family for rows with these covariates, and with the composition of exposure that a form scales."""
         rank = 0 if form is None else form.rank
         widths = (rank + len(self.users.mean), rank + len(self.items.mean))
-        return family.with_covariates(*widths, rank) if any(widths) else family
+        return type(family)({**family.settings, "covariates": widths, "composition": rank}) if any(widths) else family
 
 
 NO_COVARIATES = Covariates()

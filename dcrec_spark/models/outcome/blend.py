@@ -203,12 +203,10 @@ class BlendModel(RankedLists, Model, Persistent):
             )
             for member, (_, weight, _) in zip(of_members, self._weighted(), strict=True)
         ]
-        whole = reduce(DataFrame.unionByName, explained).groupBy("user_id", "item_id")
-        summed = whole.agg(
-            *[F.sum(name).alias(name) for name in _SUMMED], F.flatten(F.collect_list("reasons")).alias("all")
-        )
+        whole = reduce(DataFrame.unionByName, explained)
+        summed = whole.groupBy("user_id", "item_id").agg(*[F.sum(name).alias(name) for name in _SUMMED])
         reasons = (
-            summed.select("user_id", "item_id", F.explode_outer("all").alias("reason"))
+            whole.select("user_id", "item_id", F.explode("reasons").alias("reason"))
             .groupBy("user_id", "item_id", "reason.item_id", "reason.rating")
             .agg(F.sum("reason.contribution").alias("contribution"))
             .toDF("user_id", "item_id", "rated", "rating", "contribution")
@@ -221,7 +219,7 @@ class BlendModel(RankedLists, Model, Persistent):
         kept = F.slice("ordered", 1, n)
         total = F.aggregate("ordered", F.lit(0.0), lambda sum_, reason: sum_ + reason["contribution"])
         of_kept = F.aggregate(kept, F.lit(0.0), lambda sum_, reason: sum_ + reason["contribution"])
-        joined = summed.drop("all").join(ordered, ["user_id", "item_id"], "left")
+        joined = summed.join(ordered, ["user_id", "item_id"], "left")
         columns = ["user_id", "item_id", *[name for name in _SUMMED if name != "others"]]
         blended = joined.select(
             *columns,

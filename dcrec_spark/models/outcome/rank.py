@@ -196,17 +196,14 @@ def _cell_scorer(n: int, what: Ranking) -> Callable[[dict[str, Array], dict[str,
         dial = Dial(rows["exposure"], cols["exposure"], weight) if weight else None
         cap = None if most is None else Cap(cols["group"], most)
         preference, confounder = ((rows[name], cols[name]) for name in ("preference", "confounder"))
-        best = top_n(n, preference, confounder, intercept, _seen_within(rows, cols), form, cap, dial)
+        # Of the pairs to leave out those with a column of the piece, as CSR by the columns' places.
+        at = np.searchsorted(cols["idx"], rows["seen_col"])
+        at[at == len(cols["idx"])] = 0
+        here = cols["idx"][at] == rows["seen_col"]
+        seen = np.searchsorted(rows["seen_row"][here], np.arange(len(rows["idx"]) + 1)), at[here]
+        best = top_n(n, preference, confounder, intercept, seen, form, cap, dial)
         parts = best.score, best.preference, best.confounder, best.value
         columns = rows["idx"][best.row], best.rank, cols["idx"][best.col], *parts, cols["group"][best.col]
         return pa.RecordBatch.from_arrays(list(map(pa.array, columns)), [*_COLUMNS, "value", "group"])
 
     return score_cells
-
-
-def _seen_within(rows: dict[str, Array], cols: dict[str, Array]) -> tuple[Array, Array]:
-    """Return the places of the piece's columns to leave out of each row, as CSR: (rows + 1,), (pairs,)."""
-    seen_at = np.searchsorted(cols["idx"], rows["seen_col"])
-    seen_at[seen_at == len(cols["idx"])] = 0
-    here = cols["idx"][seen_at] == rows["seen_col"]
-    return np.searchsorted(rows["seen_row"][here], np.arange(len(rows["idx"]) + 1)), seen_at[here]

@@ -3,7 +3,7 @@
 Everything is in the order of the ids from the start, so results depend neither on the order of rows nor on partitions.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,34 +21,31 @@ from dcrec_spark.kernels.metrics import Lists, PerRow
 WHOLE_LIST = None
 
 
-def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table], Tally]:
-    """Tally of test ratings, where a user's list are his test items.
+def rating_tally(table: pa.Table, settings: MetricSettings) -> Tally:
+    """Tally test ratings, where a user's list are his test items.
 
     It takes rows ``user_key, item, item_key, rating, prediction_0, ...``, and perhaps ``weight``.
     """
-
-    def tally(table: pa.Table) -> Tally:
-        table, counts = _with_ids(table, ["user_key", "item"])
-        rating = table["rating"].to_numpy()
-        prediction = np.column_stack([table[f"prediction_{model}"].to_numpy() for model in range(n_models)])
-        good, predicted = _is_rating(rating, settings), np.isfinite(prediction)
-        complete = predicted.all(axis=1)
-        weighs = np.ones(table.num_rows, np.bool_)
-        if "weight" in table.column_names:
-            weight = table["weight"].to_numpy()
-            weighs = np.isfinite(weight) & (weight >= 0)
-        usable = good & complete & weighs
-        counts |= {
-            "unusable_ratings": int((~good).sum()),
-            "unusable_weights": int((~weighs).sum()),
-            "dropped": int((~complete).sum()),
-            "missing": (~predicted).sum(axis=0),
-        }
-        of_usable = _tally_ratings(table.filter(pa.array(usable)), prediction[usable], settings)
-        tested = np.unique(table["item_key"].to_numpy())
-        return of_usable._replace(tested=tested, counts={**of_usable.counts, **counts})
-
-    return tally
+    table, counts = _with_ids(table, ["user_key", "item"])
+    rating = table["rating"].to_numpy()
+    models = [name for name in table.column_names if name.startswith("prediction_")]
+    prediction = np.column_stack([table[name].to_numpy() for name in models])
+    good, predicted = _is_rating(rating, settings), np.isfinite(prediction)
+    complete = predicted.all(axis=1)
+    weighs = np.ones(table.num_rows, np.bool_)
+    if "weight" in table.column_names:
+        weight = table["weight"].to_numpy()
+        weighs = np.isfinite(weight) & (weight >= 0)
+    usable = good & complete & weighs
+    counts |= {
+        "unusable_ratings": int((~good).sum()),
+        "unusable_weights": int((~weighs).sum()),
+        "dropped": int((~complete).sum()),
+        "missing": (~predicted).sum(axis=0),
+    }
+    of_usable = _tally_ratings(table.filter(pa.array(usable)), prediction[usable], settings)
+    tested = np.unique(table["item_key"].to_numpy())
+    return of_usable._replace(tested=tested, counts={**of_usable.counts, **counts})
 
 
 def _is_rating(rating: Array, settings: MetricSettings) -> Array:
@@ -103,37 +100,33 @@ def list_metrics(lists: Lists, cuts: Sequence[int | None]) -> dict[Measure, PerR
     return metrics
 
 
-def ranking_tally(settings: MetricSettings) -> Callable[[pa.Table], Tally]:
-    """Tally of recommendations, which are judged by the user's test ratings where there are any.
+def ranking_tally(table: pa.Table, settings: MetricSettings) -> Tally:
+    """Tally recommendations, which are judged by the user's test ratings where there are any.
 
     It takes rows ``user_key, item_key, rank, rating, tested``: recommendations have a rank, test rows are tested.
     """
-
-    def tally(table: pa.Table) -> Tally:
-        table, counts = _with_ids(table, ["user_key", "item_key"])
-        tested = table["tested"].to_numpy()
-        rank, rating = (table[name].to_numpy().astype(np.float64) for name in ("rank", "rating"))
-        (user, user_ids), (item, item_ids) = _ids(table["user_key"]), _ids(table["item_key"])
-        width = len(item_ids)
-        pair, at = np.unique(user * width + item, return_inverse=True)
-        place, test_rating = np.full(len(pair), np.inf), np.full(len(pair), -1.0)
-        listed = np.where(rank >= 1, rank, np.inf)  # what is no rank is counted as a fault
-        place[at[~tested]], test_rating[at[tested]] = listed[~tested], rating[tested]
-        counts |= {
-            "unusable_ratings": int((tested & ~_is_rating(rating, settings)).sum()),
-            "unusable_ranks": int((~tested & ~(rank >= 1)).sum()),
-            "duplicates": int(sum(chosen.sum() - len(np.unique(at[chosen])) for chosen in (tested, ~tested))),
-        }
-        shown = {
-            OfModel(0, Measure(MeasureKind.COVERAGE, k)): np.bincount(pair[place <= k] % width, minlength=width) > 0
-            for k in settings.ks
-        }
-        ids = user_ids.to_numpy(), item_ids.to_numpy()
-        cells, per_user, more = _judge(ids, pair, place, test_rating, settings)
-        with_test = np.unique(table["item_key"].to_numpy()[tested])
-        return Tally(cells, per_user, {}, shown, with_test, counts | more)
-
-    return tally
+    table, counts = _with_ids(table, ["user_key", "item_key"])
+    tested = table["tested"].to_numpy()
+    rank, rating = (table[name].to_numpy().astype(np.float64) for name in ("rank", "rating"))
+    (user, user_ids), (item, item_ids) = _ids(table["user_key"]), _ids(table["item_key"])
+    width = len(item_ids)
+    pair, at = np.unique(user * width + item, return_inverse=True)
+    place, test_rating = np.full(len(pair), np.inf), np.full(len(pair), -1.0)
+    listed = np.where(rank >= 1, rank, np.inf)  # what is no rank is counted as a fault
+    place[at[~tested]], test_rating[at[tested]] = listed[~tested], rating[tested]
+    counts |= {
+        "unusable_ratings": int((tested & ~_is_rating(rating, settings)).sum()),
+        "unusable_ranks": int((~tested & ~(rank >= 1)).sum()),
+        "duplicates": int(sum(chosen.sum() - len(np.unique(at[chosen])) for chosen in (tested, ~tested))),
+    }
+    shown = {
+        OfModel(0, Measure(MeasureKind.COVERAGE, k)): np.bincount(pair[place <= k] % width, minlength=width) > 0
+        for k in settings.ks
+    }
+    ids = user_ids.to_numpy(), item_ids.to_numpy()
+    cells, per_user, more = _judge(ids, pair, place, test_rating, settings)
+    with_test = np.unique(table["item_key"].to_numpy()[tested])
+    return Tally(cells, per_user, {}, shown, with_test, counts | more)
 
 
 def _judge(

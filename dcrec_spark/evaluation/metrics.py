@@ -13,7 +13,7 @@ probability of 3e-8.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
@@ -85,7 +85,7 @@ def evaluate(
     """
     of_model = {models: models} if isinstance(models, str) else dict(models)
     rows = _rows(predictions, of_model, columns)
-    sums = add_up(rows.repartition("user_key"), rating_tally(len(of_model), settings), _resampling(settings))
+    sums = add_up(rows.repartition("user_key"), partial(rating_tally, settings=settings), _resampling(settings))
     return _rating_metrics(sums, of_model, columns, settings, catalogue_size)
 
 
@@ -102,7 +102,7 @@ def evaluate_groups(
     """
     of_model = {models: models} if isinstance(models, str) else dict(models)
     rows = _rows(predictions, of_model, columns, group.cast("int").alias(GROUP)).repartition(GROUP, "user_key")
-    sums_of = add_up_groups(rows, rating_tally(len(of_model), settings), _resampling(settings))
+    sums_of = add_up_groups(rows, partial(rating_tally, settings=settings), _resampling(settings))
     return {number: _rating_metrics(sums, of_model, columns, settings, None) for number, sums in sums_of.items()}
 
 
@@ -140,8 +140,7 @@ def evaluate_arrays(
     and the errors are those of :func:`evaluate`.
     """
     columns = {f"prediction_{number}": column for number, column in enumerate(predictions.values())}
-    tally = rating_tally(len(predictions), settings)(pa.table({**pairs, **columns}))
-    sums = add_up_here(tally, _resampling(settings))
+    sums = add_up_here(rating_tally(pa.table({**pairs, **columns}), settings), _resampling(settings))
     return _rating_metrics(sums, {name: name for name in predictions}, _PLAIN, settings, catalogue_size)
 
 
@@ -214,7 +213,7 @@ def evaluate_ranking(
     listed = _entries(recommendations, "user_id", "item_id", rank="rank")
     tested = _entries(test, columns.user, columns.item, rating=columns.rating)
     by_user = listed.unionByName(tested).repartition("user_key")
-    sums = add_up(by_user, ranking_tally(settings), _resampling(settings))
+    sums = add_up(by_user, partial(ranking_tally, settings=settings), _resampling(settings))
     composition = None
     if training is not None:
         composition = describe_lists(recommendations.where(F.col("rank") <= settings.ks[-1]), training)
@@ -232,7 +231,7 @@ def ranking_metrics(
 
     entries : as :func:`dcrec_spark.evaluation.entries.ranking_tally` takes them.
     """
-    sums = add_up_here(ranking_tally(settings)(entries), _resampling(settings))
+    sums = add_up_here(ranking_tally(entries, settings), _resampling(settings))
     return _ranking_metrics(sums, catalogue_size, model, _PLAIN, settings, composition)
 
 

@@ -196,9 +196,6 @@ class AllSettings(FittingConfig, PlacesConfig):
     tuning: TuningConfig = TuningConfig()
 
 
-# ---- dotted names of settings
-
-
 def section_type(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     """Look up the type of the section ``name``. None if ``model`` has a setting of that name, or nothing."""
     field = model.model_fields.get(name)

@@ -95,9 +95,6 @@ def read_places(path: Path | None, overrides: Sequence[str]) -> JobConfig:
     return JobConfig.model_validate(config)
 
 
-# ---- YAML
-
-
 class _Yaml(yaml.SafeLoader):
     """YAML 1.2's core schema, but for octal numbers. Refuses the same name twice."""
 
@@ -186,9 +183,6 @@ def _from_override(text: str, kind: type[JobConfig]) -> dict[str, Any]:
     return settings
 
 
-# ---- layers
-
-
 def _merge(layers: Sequence[tuple[str, Mapping[Any, Any]]]) -> tuple[dict[Any, Any], dict[str, str]]:
     """Merge layers, later ones over earlier ones. Also returns the source of each dotted name."""
     merged: dict[Any, Any] = {}
@@ -253,8 +247,6 @@ def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     else:
         yield prefix, value
 
-
-# ---- messages
 
 # Pydantic's name of an error, or the first word of it -> what was expected.
 _EXPECTED = {
@@ -330,8 +322,6 @@ def _shown(name: str, value: Any, as_written: Mapping[str, str]) -> str:
     text = mask_secrets(repr(value))
     return text if len(text) <= 100 else text[:97] + "..."
 
-
-# ---- recorded form of a configuration, and the hash of the settings that decide the result
 
 # Settings that decide place, time or speed, but not the result. The fingerprint of the data stands for the rows that
 # were read, and the version of a model for the model that is served or that a fit starts from.

@@ -145,8 +145,6 @@ def masked_leaves(value: Any, name: str = "", as_written: Mapping[str, str] = NO
     return MASK if is_secret_name(name) else mask_secrets(value)
 
 
-# ---- secret values of a configuration
-
 # Numbers, dates, times and versions are part of many texts that hold no secret.
 _NUMBERS = re.compile(r"[\d.:/T_-]*")
 # Shells keep directories in variables whose names look like a password's.

@@ -124,9 +124,6 @@ def _require_column(source: DataFrame, where: str, name: str, advice: str) -> No
         raise DataError(f"{where} has no column {name!r}: found {found}{advice}")
 
 
-# ---- titles of items
-
-
 def read_titles_file(spark: SparkSession, path: str, id_type: DataType) -> DataFrame:
     """Open a file of titles.
 

@@ -257,7 +257,7 @@ _READERS: dict[str, Callable[[SparkSession, InputConfig], DataFrame]] = {
 }
 
 
-# ---- snapshots of tables: what a run has read can be named in its record, and read again
+# Snapshots of tables: what a run has read can be named in its record, and read again.
 # Iceberg tables have snapshots with ids, Delta tables versions from 0. A table of another kind has none.
 
 

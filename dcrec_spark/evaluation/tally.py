@@ -80,9 +80,7 @@ class Resampling:
         return {name: sums[:, number] for number, name in enumerate(metrics)}
 
 
-# ---- the arrays of a cell: names of the three kinds of measures, and of counts
-
-
+# Names of the arrays of a cell: of three kinds of measures, and of counts.
 _PER_ITEM, _SHOWN, _SUM, _COUNT = "per_item", "shown", "sum", "count"
 
 

@@ -71,9 +71,6 @@ def render(facts: ReportFacts) -> str:
     )
 
 
-# ---- words
-
-
 def describe(outcome: str, adjustment: str) -> str:
     """Name a model in words."""
     model = {"poisson": "Poisson factorization"}.get(outcome, f"{outcome} matrix factorization")
@@ -143,9 +140,6 @@ def problems(facts: ReportFacts) -> list[str]:
     return [*failed, *facts.problems]
 
 
-# ---- measures
-
-
 def _measures(estimates: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
     return list(dict.fromkeys(measure for of_model in estimates.values() for measure in of_model))
 
@@ -162,9 +156,6 @@ def measure_groups(estimates: Mapping[str, Mapping[str, Estimate]]) -> list[Grou
         Group("Errors of predicted ratings (smaller is better)", [m for m in parsed if m.is_error]),
     ]
     return [group for group in groups if group.measures]
-
-
-# ---- figures
 
 
 # A figure, its title, and a sentence on how to read it.

@@ -288,8 +288,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         if exposure is not None and isinstance(first, PoissonFactorizationModel):
             require_exposure_rank(first, exposure.getOrDefault("rank"))
 
-    # ---- stages
-
     def _require_usable(self, dataset: DataFrame, family: OutcomeFamily, exposure: Exposure | None) -> None:
         get = self.getOrDefault
         numbers = [get("ratingCol")]
@@ -361,8 +359,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         model = DeconfoundedMFModel(tables, facts, exposure, releasesExposureModel=not was_given)
         self._copyValues(model._resetUid(self.uid)).clear(model.initialModel)
         return model
-
-    # ---- the exposure model
 
     def _exposure(self) -> Exposure:
         """Return the exposure model to use, or the estimator that fits it here, from where ``initialModel`` ended."""

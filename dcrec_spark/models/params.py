@@ -18,10 +18,11 @@ from typing import Any, Self, TypeVar, cast
 import pyspark
 from pyspark.ml import Model
 from pyspark.ml.param import Param, Params
+from pyspark.ml.param.shared import HasCheckpointInterval, HasMaxIter, HasSeed, HasTol
 from pyspark.sql import DataFrame
 
 from dcrec_spark.settings.domains import Domain, Instance
-from dcrec_spark.settings.tables import IDS, Setting, params
+from dcrec_spark.settings.tables import FIT, IDS, Setting, params
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = TypeVar("P", bound=Params)
@@ -181,3 +182,23 @@ class HasIds(CheckedParams):
 
     userCol, getUserCol, setUserCol = param(str, params(IDS)["userCol"])
     itemCol, getItemCol, setItemCol = param(str, params(IDS)["itemCol"])
+
+
+_FIT = params(FIT)
+
+
+class HasFit(HasIds, HasCheckpointInterval, HasMaxIter, HasSeed, HasTol):
+    """Params of any fit."""
+
+    seed, getSeed, setSeed = inherited(_FIT["seed"])
+    maxIter, getMaxIter, setMaxIter = inherited(_FIT["maxIter"])
+    tol, getTol, setTol = inherited(_FIT["tol"])
+    initialModel, getInitialModel, setInitialModel = optional(object, _FIT["initialModel"])
+    validationIndicatorCol, getValidationIndicatorCol, setValidationIndicatorCol = optional(
+        str, _FIT["validationIndicatorCol"]
+    )
+    patience, getPatience, setPatience = param(int, _FIT["patience"])
+    numBlocks, getNumBlocks, setNumBlocks = optional(int, _FIT["numBlocks"])
+    exchange, getExchange, setExchange = param(str, _FIT["exchange"])
+    checkpointInterval, getCheckpointInterval, setCheckpointInterval = inherited(_FIT["checkpointInterval"])
+    precision, getPrecision, setPrecision = param(str, _FIT["precision"])

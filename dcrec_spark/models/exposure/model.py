@@ -1,7 +1,6 @@
 """The fitted exposure model: Gamma posteriors of exposure factors, and the substitute confounder a_hat."""
 
 from pyspark.ml import Model
-from pyspark.ml.param.shared import HasCheckpointInterval, HasMaxIter, HasSeed, HasTol
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -18,7 +17,7 @@ from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.propensity import exposure_values
 from dcrec_spark.models.fitting.stages import fold_in
-from dcrec_spark.models.params import ExposureSource, HasIds, inherited, optional, param
+from dcrec_spark.models.params import ExposureSource, HasFit, optional, param
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
 from dcrec_spark.models.persistence.plain import as_json, from_json
 from dcrec_spark.settings.tables import EXPOSURE, params
@@ -26,26 +25,14 @@ from dcrec_spark.settings.tables import EXPOSURE, params
 _SETTINGS = params(EXPOSURE)
 
 
-class ExposureParams(HasIds, ExposureSource, HasCheckpointInterval, HasMaxIter, HasSeed, HasTol):
+class ExposureParams(HasFit, ExposureSource):
     """Params of the exposure model."""
 
     countCol, getCountCol, setCountCol = optional(str, _SETTINGS["countCol"])
     rank, getRank, setRank = param(int, _SETTINGS["rank"])
-    maxIter, getMaxIter, setMaxIter = inherited(_SETTINGS["maxIter"])
-    tol, getTol, setTol = inherited(_SETTINGS["tol"])
     shapePrior, getShapePrior, setShapePrior = param(float, _SETTINGS["shapePrior"])
     ratePrior, getRatePrior, setRatePrior = param(float, _SETTINGS["ratePrior"])
-    seed, getSeed, setSeed = inherited(_SETTINGS["seed"])
     exposureCol, getExposureCol, setExposureCol = param(str, _SETTINGS["exposureCol"])
-    numBlocks, getNumBlocks, setNumBlocks = optional(int, _SETTINGS["numBlocks"])
-    exchange, getExchange, setExchange = param(str, _SETTINGS["exchange"])
-    checkpointInterval, getCheckpointInterval, setCheckpointInterval = inherited(_SETTINGS["checkpointInterval"])
-    precision, getPrecision, setPrecision = param(str, _SETTINGS["precision"])
-    validationIndicatorCol, getValidationIndicatorCol, setValidationIndicatorCol = optional(
-        str, _SETTINGS["validationIndicatorCol"]
-    )
-    patience, getPatience, setPatience = param(int, _SETTINGS["patience"])
-    initialModel, getInitialModel, setInitialModel = optional(object, _SETTINGS["initialModel"])
 
 
 class PoissonFactorizationModel(Model, ExposureParams, Persistent):

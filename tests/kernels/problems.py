@@ -137,12 +137,12 @@ class RidgeProblem(NamedTuple):
     def users_system(self, x: ridge.Unknowns, block: RatingBlock | None = None) -> System:
         """Equations of the users, or of another block of them, given the items."""
         items, shared = self.rows(x)[1], Shared(x.intercept, x.gamma)
-        sums = ridge_sums.item_sums(items, self.items.exposure, self.design)
+        sums = ridge_sums.side_sums(items, self.items.exposure, self.design, False)
         return kernel.row_systems(block or self.users, items, sums, shared, self.design, self.reg, of_users=True)
 
     def items_system(self, x: ridge.Unknowns) -> System:
         users, shared = self.rows(x)[0], Shared(x.intercept, x.gamma)
-        sums = ridge_sums.user_sums(users, self.users.exposure, self.design)
+        sums = ridge_sums.side_sums(users, self.users.exposure, self.design, True)
         return kernel.row_systems(self.items, users, sums, shared, self.design, self.reg, of_users=False)
 
 

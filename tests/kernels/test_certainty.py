@@ -66,7 +66,7 @@ def test_biases_of_a_balanced_table_leave_the_freedom_of_two_ways() -> None:
     for table, of_users in ((ratings, True), (ratings.T, False)):
         pairs, n, m = entries_of(np.ones(table.shape)), *table.shape
         block = RatingBlock(pairs.row_ptr, pairs.col, table.ravel(), np.ones(table.size), np.empty(0), np.empty((n, 0)))
-        sums = (ridge_sums.item_sums if of_users else ridge_sums.user_sums)(np.zeros((m, 2)), np.empty((m, 0)), design)
+        sums = ridge_sums.side_sums(np.zeros((m, 2)), np.empty((m, 0)), design, not of_users)
         system = row_systems(block, np.zeros((m, 2)), sums, Shared(), design, reg, of_users)
         leverages.append({"leverage": np.array(certainty.spreads(block, system, block).leverage)})
     two_way = ratings - ratings.mean(axis=1, keepdims=True) - ratings.mean(axis=0) + ratings.mean()

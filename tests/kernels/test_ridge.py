@@ -21,13 +21,13 @@ def sweep(p: RidgeProblem, x: dense.Unknowns) -> tuple[dense.Unknowns, float, Ar
     """One sweep of the kernels from the reference's unknowns, J after it, and the users as they were solved."""
     shared = Shared(x.intercept, x.gamma)
     users = p.design.rows_of(solvers.solve_rows(p.users, p.users_system(x)), p.users.covariates, x.beta.shape[1])
-    of_users = ridge_sums.user_sums(users, p.users.exposure, p.design)
+    of_users = ridge_sums.side_sums(users, p.users.exposure, p.design, True)
     of_users |= ridge_sums.penalty(users, p.users, True, shared, p.design, p.reg)
     items = solvers.solve_rows(
         p.items, ridge.row_systems(p.items, users, of_users, shared, p.design, p.reg, of_users=False)
     )
     items = p.design.rows_of(items, p.items.covariates, x.beta.shape[1])
-    of_items = ridge_sums.item_sums(items, p.items.exposure, p.design)
+    of_items = ridge_sums.side_sums(items, p.items.exposure, p.design, False)
     of_items |= ridge_sums.observed_sums(p.items, items, users, shared, p.design)
     of_items |= ridge_sums.penalty(items, p.items, False, shared, p.design, p.reg)
     after, value = ridge_sums.shared_and_objective(of_users, of_items, shared, p.design, p.reg, True)
@@ -114,7 +114,7 @@ def test_an_item_is_solved_by_sums_over_parts_of_its_users(seed: int, kind: str)
     """As heavy items are, whose own block has none of their pairs."""
     p = problem_of(seed, kind)
     users, shared = np.random.default_rng(seed).standard_normal(p.rows(p.start)[0].shape), Shared(0.2, 0.3)
-    sums = ridge_sums.user_sums(users, p.users.exposure, p.design)
+    sums = ridge_sums.side_sums(users, p.users.exposure, p.design, True)
     whole = solvers.solve_rows(
         p.items, ridge.row_systems(p.items, users, sums, shared, p.design, p.reg, of_users=False)
     )

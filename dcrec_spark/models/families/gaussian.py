@@ -330,7 +330,7 @@ def start(inputs: KernelInput, *, model: GaussianSteps) -> Update:
         rows[known] = inputs.memory["rows"][known]
         # Known rows have the slopes of the model that they come from, and covariates of this fit.
         rows = model.rows_of(inputs.block, model.design.unknowns(rows, model.rank, False))
-    return model.update(rows, ridge_sums.item_sums(rows, _exposure(inputs.block, model.precision), model.design))
+    return model.update(rows, ridge_sums.side_sums(rows, _exposure(inputs.block, model.precision), model.design, False))
 
 
 def resume_users(inputs: KernelInput, *, model: GaussianSteps) -> Update:
@@ -344,7 +344,7 @@ def resume_users(inputs: KernelInput, *, model: GaussianSteps) -> Update:
         width += exposure.shape[1] > 0 and model.design.per_user
         unknowns = np.zeros((len(exposure), width), model.precision)
     rows = model.rows_of(inputs.block, unknowns)
-    return model.update(rows, ridge_sums.user_sums(rows, exposure, model.design))
+    return model.update(rows, ridge_sums.side_sums(rows, exposure, model.design, True))
 
 
 def user_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> Update:
@@ -358,7 +358,7 @@ def user_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
             left[:, -1] += shared.moved
         before = model.design.unknowns(left, model.rank, True)
     rows = model.rows_of(inputs.block, model.solve(ratings, system, before))
-    sums = ridge_sums.user_sums(rows, ratings.exposure, model.design)
+    sums = ridge_sums.side_sums(rows, ratings.exposure, model.design, True)
     sums |= ridge_sums.penalty(rows, ratings, True, shared, model.design, model.reg)
     return model.update(rows, sums)
 
@@ -381,7 +381,7 @@ def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
     if inputs.parts:
         rows[inputs.block[heavy_items.ROW]] = _solve_heavy(inputs, ratings, system, model, begin)
     rows = model.rows_of(inputs.block, rows)
-    sums = ridge_sums.item_sums(rows, ratings.exposure, model.design)
+    sums = ridge_sums.side_sums(rows, ratings.exposure, model.design, False)
     sums |= ridge_sums.penalty(rows, ratings, False, shared, model.design, model.reg)
     sums |= ridge_sums.observed_sums(ratings, rows, inputs.inbox, shared, model.design)
     if model.validates:

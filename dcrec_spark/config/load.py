@@ -17,6 +17,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from dcrec_spark.config import secrets
 from dcrec_spark.config.jobs import (
     AllSettings,
     RetrainConfig,
@@ -25,15 +26,6 @@ from dcrec_spark.config.jobs import (
     known_settings,
     nearest_settings,
     section_type,
-)
-from dcrec_spark.config.secrets import (
-    MASK,
-    VARIABLE,
-    is_secret_name,
-    mask_secrets,
-    masked_leaves,
-    remember_secrets,
-    secret_values,
 )
 from dcrec_spark.config.sections import JobConfig, ReadingConfig, RetrainAuditConfig
 from dcrec_spark.errors import ConfigError
@@ -63,7 +55,7 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     merged, sources = _merge(layers)
     # YAML reads a password of digits as a number.
     texts = {name: str(leaf) for name, leaf in _leaves(merged) if type(leaf) in (str, int, float)}
-    remember_secrets(secret_values(texts, is_free_text))
+    secrets.remember_secrets(secrets.secret_values(texts, is_free_text))
     preset = _own(merged, kind)[0].get("run", {}) or {}
     name = _resolve(preset.get("preset"), "run.preset") if isinstance(preset, Mapping) else None
     if isinstance(name, str) and name in PRESETS:  # validation refuses another name
@@ -163,7 +155,7 @@ def _from_file(path: Path, kind: type[JobConfig]) -> dict[Any, Any]:
 def _from_override(text: str, kind: type[JobConfig]) -> dict[str, Any]:
     name, equals, written = text.partition("=")
     if not equals or not name.strip():
-        shown = MASK if is_secret_name(text) else repr(mask_secrets(text))
+        shown = secrets.MASK if secrets.is_secret_name(text) else repr(secrets.mask_secrets(text))
         raise ConfigError(f"--set {shown}: expected section.name=value, for example exposure.rank=20")
     try:
         value = read_yaml(written)
@@ -229,12 +221,12 @@ def _resolve(value: Any, name: str = "") -> Any:
         return [_resolve(inner, name) for inner in value]
     if not isinstance(value, str) or "${" not in value:
         return value
-    if "${" in VARIABLE.sub("", value):
+    if "${" in secrets.VARIABLE.sub("", value):
         raise ConfigError(f"setting {name}: found a ${{ that begins no variable, expected ${{env:VARIABLE}}")
-    missing = [variable for variable in VARIABLE.findall(value) if variable not in os.environ]
+    missing = [variable for variable in secrets.VARIABLE.findall(value) if variable not in os.environ]
     if missing:
         raise ConfigError(f"setting {name}: the environment variable {missing[0]} is not set")
-    return VARIABLE.sub(lambda match: os.environ[match[1]], value)
+    return secrets.VARIABLE.sub(lambda match: os.environ[match[1]], value)
 
 
 def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -317,9 +309,9 @@ def _shown(name: str, value: Any, as_written: Mapping[str, str]) -> str:
         return as_written[name]
     if value is None:
         return "null"
-    if is_secret_name(name) or is_secret_name(repr(value)):  # such as the text "password: ..."
-        return MASK
-    text = mask_secrets(repr(value))
+    if secrets.is_secret_name(name) or secrets.is_secret_name(repr(value)):  # such as the text "password: ..."
+        return secrets.MASK
+    text = secrets.mask_secrets(repr(value))
     return text if len(text) <= 100 else text[:97] + "..."
 
 
@@ -342,7 +334,7 @@ _LOCATION_OPTIONS = {"url", "user", "dbtable", "query", "path"}
 
 def resolved(config: JobConfig) -> dict[str, Any]:
     """Return the configuration as plain values for a log, ``run.json`` and a report, with secrets masked."""
-    shown: dict[str, Any] = masked_leaves(config.model_dump(mode="json"), as_written=config.as_written())
+    shown: dict[str, Any] = secrets.masked_leaves(config.model_dump(mode="json"), as_written=config.as_written())
     return shown
 
 
@@ -357,7 +349,7 @@ def config_hash(config: JobConfig) -> str:
             name: value
             for name, value in config.input.options.items()
             if name.lower() not in _LOCATION_OPTIONS
-            and not is_secret_name(name)
+            and not secrets.is_secret_name(name)
             and f"input.options.{name}" not in from_environment
         }
     canonical = json.dumps(deciding, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

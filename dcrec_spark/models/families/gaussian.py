@@ -25,19 +25,7 @@ from dcrec_spark.kernels.explain import Wanted, explain_ridge
 from dcrec_spark.kernels.gamma import Floats, noise
 from dcrec_spark.kernels.ridge import ratings_and_weights
 from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared, System
-from dcrec_spark.models.families.base import (
-    Assessor,
-    BlockCertainty,
-    BlockExplanation,
-    Explainer,
-    ExposureTerm,
-    Objective,
-    Observed,
-    OutcomeFamily,
-    SharedNumbers,
-    TableColumn,
-    filled,
-)
+from dcrec_spark.models.families import base
 
 _START_SCALE = 0.1
 # 1 / prior variance of the intercept: next to any number of ratings it is nothing.
@@ -48,7 +36,7 @@ COMPOSITION, FEATURES = "composition", "features"
 GRADIENT_STEPS = 3
 
 
-class LeastSquares(OutcomeFamily):
+class LeastSquares(base.OutcomeFamily):
     """Gaussian models of the ratings. They differ in which pairs theta . beta and a weight of the rating reach.
 
     Attributes
@@ -56,7 +44,7 @@ class LeastSquares(OutcomeFamily):
     everywhere : whether theta . beta is part of the mean of unobserved pairs too.
     """
 
-    objective = Objective("J", rises=False)
+    objective = base.Objective("J", rises=False)
     everywhere: ClassVar[bool]
     splits = True
     reads = (
@@ -79,7 +67,7 @@ class LeastSquares(OutcomeFamily):
         """How much an observed rating weighs beyond 1, for each of its units, in a model of all pairs."""
         return float(self.settings["alpha"]) if self.everywhere else 0.0
 
-    def steps(self, observed: Observed, precision: str | None = None) -> "GaussianSteps":
+    def steps(self, observed: base.Observed, precision: str | None = None) -> "GaussianSteps":
         """Alternating least squares. A fit begins at :meth:`first_intercept`."""
         get = self.settings.__getitem__
         unobserved, weight = self.unobserved_weight, get("confounderWeight")
@@ -117,10 +105,10 @@ class LeastSquares(OutcomeFamily):
         return super().row_width + sum(self.covariates)
 
     @property
-    def exposure_term(self) -> ExposureTerm:
+    def exposure_term(self) -> base.ExposureTerm:
         """As set, and standardised: the prior of gamma is meant for a confounder of unit scale."""
         link, leave_one_out = self.settings["confounderLink"], self.settings["leaveOneOut"]
-        return ExposureTerm(
+        return base.ExposureTerm(
             link, True, leave_one_out, over_all_pairs=self.unobserved_weight > 0, composition=self.has_composition
         )
 
@@ -133,7 +121,7 @@ class LeastSquares(OutcomeFamily):
                 "over all pairs; set unobservedWeight=0, or leave confounderLink out"
             )
 
-    def first_intercept(self, observed: Observed, unobserved_weight: float) -> float:
+    def first_intercept(self, observed: base.Observed, unobserved_weight: float) -> float:
         """About where J is smallest while all factors are 0, every rating taken for a mean one.
 
         From 0 the factors and gamma take up the level of the ratings, and hand it over to the intercept only slowly:
@@ -145,14 +133,14 @@ class LeastSquares(OutcomeFamily):
         unobserved = unobserved_weight * (observed.n_pairs - observed.nonzeros)
         return mean * weight / (weight + unobserved + INTERCEPT_REG)
 
-    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
+    def columns(self, is_user: bool) -> tuple[base.TableColumn, ...]:
         """Solved rows. The columns of a posterior are empty."""
-        bias = [TableColumn("bias", None)] if self.has_biases else []
+        bias = [base.TableColumn("bias", None)] if self.has_biases else []
         own, others = self.covariates if is_user else self.covariates[::-1]
-        slopes = [TableColumn("slopes", others), TableColumn("covariates", own)] if own + others else []
-        gamma = [TableColumn("gamma", None, remembered=self.gamma_per_user)] if is_user else []
-        posterior = [TableColumn(name, 0, remembered=False) for name in ("outcome_shape", "outcome_rate")]
-        return (TableColumn("features", self.rank), *bias, *slopes, *gamma, *posterior)
+        slopes = [base.TableColumn("slopes", others), base.TableColumn("covariates", own)] if own + others else []
+        gamma = [base.TableColumn("gamma", None, remembered=self.gamma_per_user)] if is_user else []
+        posterior = [base.TableColumn(name, 0, remembered=False) for name in ("outcome_shape", "outcome_rate")]
+        return (base.TableColumn("features", self.rank), *bias, *slopes, *gamma, *posterior)
 
     def table_of(self, memory: Arrays, is_user: bool, shared: Shared) -> dict[str, Array]:
         """Rows are [theta, p, kappa (, b) (, gamma)], [beta, q, rho (, c)]."""
@@ -165,7 +153,7 @@ class LeastSquares(OutcomeFamily):
         if self.has_biases:
             table["bias"] = rows[:, rank + both]
         if is_user:
-            table["gamma"] = rows[:, -1] if self.gamma_per_user else filled(len(rows), shared.gamma)
+            table["gamma"] = rows[:, -1] if self.gamma_per_user else base.filled(len(rows), shared.gamma)
         return table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
@@ -180,15 +168,15 @@ class LeastSquares(OutcomeFamily):
         return Shared(**values)
 
     @classmethod
-    def shared_numbers(cls, shared: Shared) -> SharedNumbers:
+    def shared_numbers(cls, shared: Shared) -> base.SharedNumbers:
         """Return the intercept and the common gamma."""
-        return SharedNumbers(shared.intercept, shared.gamma)
+        return base.SharedNumbers(shared.intercept, shared.gamma)
 
-    def explainer(self, steps: "GaussianSteps", shared: Shared) -> Explainer | None:
+    def explainer(self, steps: "GaussianSteps", shared: Shared) -> base.Explainer | None:
         """Explain by the users' normal equations, solved once more for each wanted pair."""
         return partial(explain_rows, model=steps, shared=shared)
 
-    def assessor(self, steps: "GaussianSteps", shared: Shared, is_user: bool) -> Assessor:
+    def assessor(self, steps: "GaussianSteps", shared: Shared, is_user: bool) -> base.Assessor:
         """By the inverse of each row's system."""
         return partial(assess_rows, model=steps, shared=shared, is_user=is_user)
 
@@ -423,20 +411,20 @@ def heavy_scores(inputs: KernelInput, items: Array, *, model: GaussianSteps, sha
     return sums
 
 
-def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, shared: Shared) -> BlockExplanation:
+def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, shared: Shared) -> base.BlockExplanation:
     """Explain the wanted pairs of a block of users, who are solved anew. The memory is what the model has of them."""
     ratings, rows = rating_block(inputs.block, model), inputs.memory["rows"]
     system = system_of(inputs, ratings, model, shared, is_user=True)
     parts = explain_ridge(ratings, system, wanted, model.rank)
     theta, beta = (np.ascontiguousarray(side[:, : model.rank]) for side in (rows, inputs.inbox))
     has_weight = ratings.has_confounder and model.design.per_user
-    gamma = rows[:, -1] if has_weight else filled(len(rows), shared.gamma)
+    gamma = rows[:, -1] if has_weight else base.filled(len(rows), shared.gamma)
     fitted = inner_products(wanted.row_ptr, wanted.col, theta, beta)
     linear = _covariate_parts(wanted, rows, inputs.inbox, model)
     if model.design.biases:
         at = model.rank + model.design.user_covariates + model.design.item_covariates
         linear |= {"user_bias": rows[rows_of(wanted.row_ptr), at], "item_bias": inputs.inbox[wanted.col, at]}
-    return BlockExplanation(parts, gamma, theta, beta, parts.preference, fitted, linear)
+    return base.BlockExplanation(parts, gamma, theta, beta, parts.preference, fitted, linear)
 
 
 def _covariate_parts(wanted: Wanted, users: Floats, items: Floats, model: GaussianSteps) -> dict[str, Floats]:
@@ -455,7 +443,7 @@ def _covariate_parts(wanted: Wanted, users: Floats, items: Floats, model: Gaussi
     return parts
 
 
-def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: bool) -> BlockCertainty:
+def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: bool) -> base.BlockCertainty:
     """Compute the intervals' numbers of a block's held-out pairs. The memory holds the model's rows."""
     ratings, wanted = (rating_block(inputs.block, model, held_out) for held_out in (False, True))
     rows, inbox = inputs.memory["rows"], inputs.inbox
@@ -464,10 +452,10 @@ def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is
     fitted = model.design.unknowns(rows, model.rank, is_user)
     sums: dict[str, Array] = {"leverage": np.array(spreads.leverage)}
     if not is_user:
-        return BlockCertainty(spreads.pairs, None, sums, spreads.solved, fitted)
+        return base.BlockCertainty(spreads.pairs, None, sums, spreads.solved, fitted)
     rated, predicted = (certainty.predictions(p, rows, inbox, shared, model.design) for p in (ratings, wanted))
     sums |= certainty.residual_sums(ratings, rated)
-    return BlockCertainty(spreads.pairs, predicted, sums, spreads.solved, fitted)
+    return base.BlockCertainty(spreads.pairs, predicted, sums, spreads.solved, fitted)
 
 
 def system_of(inputs: KernelInput, ratings: RatingBlock, model: GaussianSteps, shared: Shared, is_user: bool) -> System:

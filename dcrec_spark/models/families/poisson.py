@@ -20,17 +20,7 @@ from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.explain import UserGammas, Wanted, explain_poisson
 from dcrec_spark.kernels.gamma import geometric_mean
 from dcrec_spark.kernels.poisson import update_shape
-from dcrec_spark.models.families.base import (
-    BlockExplanation,
-    Explainer,
-    Family,
-    Objective,
-    Observed,
-    OutcomeFamily,
-    SharedNumbers,
-    TableColumn,
-    filled,
-)
+from dcrec_spark.models.families import base
 from dcrec_spark.models.families.gamma_poisson import (
     Gamma,
     GammaPoisson,
@@ -46,10 +36,10 @@ NOTHING_SHARED = SharedGammas()
 CONFOUNDER_PRIOR, INTERCEPT_PRIOR = Gamma(1.0, 1.0), Gamma(0.3, 0.3)
 
 
-class GammaFactors(Family):
+class GammaFactors(base.Family):
     """Families of Gamma factors, by coordinate ascent. prior_settings : the shape and the rate of their prior."""
 
-    objective = Objective("ELBO", rises=True)
+    objective = base.Objective("ELBO", rises=True)
     splits = True
     prior_settings: ClassVar[tuple[str, str]]
 
@@ -58,7 +48,7 @@ class GammaFactors(Family):
         """The Gamma prior of all factors."""
         return Gamma(*(self.settings[name] for name in self.prior_settings))
 
-    def steps(self, observed: Observed, precision: str | None = None) -> GammaPoisson:
+    def steps(self, observed: base.Observed, precision: str | None = None) -> GammaPoisson:
         """Coordinate ascent without confounder and intercept."""
         return GammaPoisson(
             stage=self.stage,
@@ -70,11 +60,11 @@ class GammaFactors(Family):
             validates=observed.held_out,
         )
 
-    def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array:
+    def at_prior(self, users: Arrays, items: Arrays, observed: base.Observed) -> Array:
         """By the users' shapes: posterior means never vanish."""
         return at_prior(self.prior, users, observed.n_users, self.total(observed))
 
-    def total(self, observed: Observed) -> float:
+    def total(self, observed: base.Observed) -> float:
         """Add up the counts of all pairs of the fit."""
         return observed.means[self.value] * observed.nonzeros
 
@@ -86,13 +76,13 @@ class PoissonExposure(GammaFactors):
     value = "exposure_count"
     reads = prior_settings = ("shapePrior", "ratePrior")
 
-    def steps(self, observed: Observed, precision: str | None = None) -> GammaPoisson:
+    def steps(self, observed: base.Observed, precision: str | None = None) -> GammaPoisson:
         """Coordinate ascent that goes beyond the optimum as long as the ELBO rises."""
         return replace(super().steps(observed, precision), accelerates=True)
 
-    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
+    def columns(self, is_user: bool) -> tuple[base.TableColumn, ...]:
         """Shape and rate. The rows of a fitted side have one rate, those of a fold-in may have others."""
-        return TableColumn("shape", self.rank), TableColumn("rate", self.rank, same_for_all=True)
+        return base.TableColumn("shape", self.rank), base.TableColumn("rate", self.rank, same_for_all=True)
 
     def table_of(self, memory: Arrays, is_user: bool, shared: Any = NOTHING_SHARED) -> dict[str, Array]:
         """Return the posterior of each row."""
@@ -102,12 +92,12 @@ class PoissonExposure(GammaFactors):
         """Return the posterior of each row."""
         return {"shape": columns["shape"], "rate": columns["rate"]}
 
-    def variation(self, observed: Observed) -> float:
+    def variation(self, observed: base.Observed) -> float:
         """All pairs, each as large as the mean count of all."""
         return self.total(observed) ** 2 / observed.n_pairs
 
 
-class PoissonOutcome(GammaFactors, OutcomeFamily):
+class PoissonOutcome(GammaFactors, base.OutcomeFamily):
     """Poisson factorization of the ratings. Unrated pairs are zeros, as many as ``unobservedWeight`` says."""
 
     unrated_are_zeros = True
@@ -131,7 +121,7 @@ class PoissonOutcome(GammaFactors, OutcomeFamily):
         """Whether the ratings have weights, inverse propensities."""
         return bool(self.settings["adjustment"] == "ipw")
 
-    def steps(self, observed: Observed, precision: str | None = None) -> GammaPoisson:
+    def steps(self, observed: base.Observed, precision: str | None = None) -> GammaPoisson:
         """Coordinate ascent with the confounder and the intercept among the components."""
         return replace(
             super().steps(observed, precision),
@@ -143,13 +133,17 @@ class PoissonOutcome(GammaFactors, OutcomeFamily):
             weighted=self.weighted,
         )
 
-    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
+    def columns(self, is_user: bool) -> tuple[base.TableColumn, ...]:
         """Posterior means, and the posterior that they come from, gamma's at the end of the user's."""
         width = self.rank + (is_user and self.gamma_per_user)
         one_rate = self.unobserved_weight == 1.0 and not self.weighted
-        means = [TableColumn("features", self.rank, remembered=False)]
-        means += [TableColumn("gamma", None, remembered=False)] if is_user else []
-        return (*means, TableColumn("outcome_shape", width), TableColumn("outcome_rate", width, same_for_all=one_rate))
+        means = [base.TableColumn("features", self.rank, remembered=False)]
+        means += [base.TableColumn("gamma", None, remembered=False)] if is_user else []
+        return (
+            *means,
+            base.TableColumn("outcome_shape", width),
+            base.TableColumn("outcome_rate", width, same_for_all=one_rate),
+        )
 
     def table_of(self, memory: Arrays, is_user: bool, shared: SharedGammas) -> dict[str, Array]:
         """Means and posteriors of the rows."""
@@ -161,7 +155,7 @@ class PoissonOutcome(GammaFactors, OutcomeFamily):
             table["outcome_shape"] = np.hstack([shape, gamma_shape])
             table["outcome_rate"] = np.hstack([rate, gamma_rate])
         elif is_user:
-            table["gamma"] = filled(len(shape), self.shared_numbers(shared).gamma)
+            table["gamma"] = base.filled(len(shape), self.shared_numbers(shared).gamma)
         return table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
@@ -177,22 +171,24 @@ class PoissonOutcome(GammaFactors, OutcomeFamily):
         return SharedGammas(**{name: q and Gamma(*q) for name, q in values.items()})
 
     @classmethod
-    def shared_numbers(cls, shared: SharedGammas) -> SharedNumbers:
+    def shared_numbers(cls, shared: SharedGammas) -> base.SharedNumbers:
         """Posterior means."""
         intercept, gamma = (0.0 if q is None else q.mean for q in shared)
-        return SharedNumbers(intercept, gamma)
+        return base.SharedNumbers(intercept, gamma)
 
-    def explainer(self, steps: GammaPoisson, shared: SharedGammas) -> Explainer | None:
+    def explainer(self, steps: GammaPoisson, shared: SharedGammas) -> base.Explainer | None:
         """Explain by dividing the users' fitted shapes among the ratings that they come from."""
         return partial(explain_rows, model=steps, shared=shared)
 
 
-def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GammaPoisson, shared: SharedGammas) -> BlockExplanation:
+def explain_rows(
+    inputs: KernelInput, wanted: Wanted, *, model: GammaPoisson, shared: SharedGammas
+) -> base.BlockExplanation:
     """Explain the wanted pairs of a block of users. An update of these from the ratings has to leave them in place."""
     memory = inputs.memory
     counts, prior = count_block(inputs, model, shared, is_user=True), prior_shapes(model, is_user=True)
     shape, rate = memory["shape"], memory["rate"]
-    gamma = filled(len(shape), PoissonOutcome.shared_numbers(shared).gamma)
+    gamma = base.filled(len(shape), PoissonOutcome.shared_numbers(shared).gamma)
     if model.gamma_per_user:
         gamma = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
         shape, rate = np.hstack([shape, memory["gamma_shape"]]), np.hstack([rate, memory["gamma_rate"]])
@@ -204,4 +200,4 @@ def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GammaPoisson, sh
     updated = update_shape(prior, counts, geometric_mean(shape, rate), cols)
     theta, implied = ((s / rate)[:, : model.rank] for s in (shape, updated))
     from_ratings = inner_products(wanted.row_ptr, wanted.col, implied, means)
-    return BlockExplanation(parts, gamma, theta, means, from_ratings, parts.preference)
+    return base.BlockExplanation(parts, gamma, theta, means, from_ratings, parts.preference)

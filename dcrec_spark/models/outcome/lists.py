@@ -15,13 +15,7 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import PLAIN
 from dcrec_spark.kernels.topn import Link
 from dcrec_spark.models.families.registry import family_of
-from dcrec_spark.models.fitting.checks import (
-    require_columns,
-    require_ids_alike,
-    require_new_columns,
-    require_number,
-    require_same_ids,
-)
+from dcrec_spark.models.fitting import checks
 from dcrec_spark.models.fitting.degeneracies import NOTHING
 from dcrec_spark.models.fitting.factors import dot, list_array, matrix_of
 from dcrec_spark.models.outcome.params import OutcomeParams
@@ -107,10 +101,10 @@ class RankedLists(OutcomeParams):
     def _predict(self, dataset: DataFrame, parts: list[str]) -> DataFrame:
         get = self.getOrDefault
         user, item, cold = get("userCol"), get("itemCol"), get("coldStartStrategy")
-        require_columns(dataset, [user, item], [])
+        checks.require_columns(dataset, [user, item], [])
         outputs = {"prediction": get("predictionCol"), **{part: part for part in parts}}
-        require_new_columns(dataset, {"predictionCol": outputs["prediction"], **{part: part for part in parts}})
-        require_ids_alike(dataset, (user, item), self.tables())
+        checks.require_new_columns(dataset, {"predictionCol": outputs["prediction"], **{part: part for part in parts}})
+        checks.require_ids_alike(dataset, (user, item), self.tables())
         joined, preference, confounder = self.scoringVectors().join(dataset, user, item)
         values = {
             "prediction": (preference + confounder + F.lit(self.intercept), self.meanRating),
@@ -302,30 +296,30 @@ class RankedLists(OutcomeParams):
 
     def _offer(self, items: DataFrame | None, most: int | None) -> Offer | None:
         if most is not None:
-            require_number("maxPerCategory", most)
+            checks.require_number("maxPerCategory", most)
             if items is None:
                 raise ValueError("maxPerCategory: expected items with a column 'category', found none")
         if items is None:
             return None
         if most is None:
             return Offer(self._ids_of(items, "item"))
-        require_columns(items, [self.getOrDefault("itemCol"), "category"], [])
+        checks.require_columns(items, [self.getOrDefault("itemCol"), "category"], [])
         self._ids_of(items, "item")
         return Offer(items.select(quoted(self.getOrDefault("itemCol")).alias("id"), "category"), most)
 
     def _ids_of(self, dataset: DataFrame, side: str) -> DataFrame:
         """Return the distinct users or items that a frame names, in a column ``id``."""
         column, table = self.getOrDefault(f"{side}Col"), dict(zip(_OTHER, self.tables(), strict=True))[side]
-        require_columns(dataset, [column], [])
+        checks.require_columns(dataset, [column], [])
         ids = dataset.select(quoted(column).alias("id")).distinct()
-        require_same_ids(side, ids, table)
+        checks.require_same_ids(side, ids, table)
         return ids
 
     def _pairs_of(self, seen: DataFrame) -> DataFrame:
         """``user_id, item_id`` of a frame with the columns of training."""
         user, item = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
-        require_columns(seen, [user, item], [])
-        require_ids_alike(seen, (user, item), self.tables())
+        checks.require_columns(seen, [user, item], [])
+        checks.require_ids_alike(seen, (user, item), self.tables())
         return seen.select(quoted(user).alias("user_id"), quoted(item).alias("item_id"))
 
 
@@ -337,7 +331,7 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
     All users count, exposed or not. So the items that are merely seen most do not come first. The mean of a link of
     a_hat is that of up to ``SAMPLE`` users.
     """
-    require_number("n", n)
+    checks.require_number("n", n)
     if not vectors.form.is_low_rank:
         vectors = _with_means_of_link(vectors)
     parts = ["preference", "confounder", *(["exposure"] if vectors.exposure_weight else [])]
@@ -385,7 +379,7 @@ def similar(
     rows : ``idx, id, features``. n_rows : of the side, those without factors too. offer : the rows that may be named as
     similar. All, if None. name : of the side, in the names of the columns.
     """
-    require_number("n", n)
+    checks.require_number("n", n)
     if similarity not in get_args(Similarity):
         raise ValueError(f"similarity: found {similarity!r}, expected {' or '.join(get_args(Similarity))}")
     vector = F.col("features")

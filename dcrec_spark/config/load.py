@@ -17,16 +17,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from dcrec_spark.config import secrets
-from dcrec_spark.config.jobs import (
-    AllSettings,
-    RetrainConfig,
-    is_free_text,
-    jobs_with,
-    known_settings,
-    nearest_settings,
-    section_type,
-)
+from dcrec_spark.config import jobs, secrets
 from dcrec_spark.config.sections import JobConfig, ReadingConfig, RetrainAuditConfig
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.settings.domains import number_text
@@ -55,7 +46,7 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     merged, sources = _merge(layers)
     # YAML reads a password of digits as a number.
     texts = {name: str(leaf) for name, leaf in _leaves(merged) if type(leaf) in (str, int, float)}
-    secrets.remember_secrets(secrets.secret_values(texts, is_free_text))
+    secrets.remember_secrets(secrets.secret_values(texts, jobs.is_free_text))
     preset = _own(merged, kind)[0].get("run", {}) or {}
     name = _resolve(preset.get("preset"), "run.preset") if isinstance(preset, Mapping) else None
     if isinstance(name, str) and name in PRESETS:  # validation refuses another name
@@ -75,7 +66,9 @@ def read_places(path: Path | None, overrides: Sequence[str]) -> JobConfig:
     found: dict[str, dict[str, Any]] = {}
     for text in ["", *overrides]:
         with suppress(ConfigError):
-            layer = _from_override(text, AllSettings) if text else _from_file(path, AllSettings) if path else {}
+            layer = (
+                _from_override(text, jobs.AllSettings) if text else _from_file(path, jobs.AllSettings) if path else {}
+            )
             for section, body in layer.items():
                 found.setdefault(section, {}).update(body if isinstance(body, Mapping) else {})
     config: dict[str, dict[str, Any]] = {}
@@ -149,7 +142,9 @@ def _from_file(path: Path, kind: type[JobConfig]) -> dict[Any, Any]:
     if ignored:
         _log.info("settings of other jobs are ignored", file=str(path), settings=ignored)
     # A section whose lines are all commented out is null, and sets nothing.
-    return {name: body for name, body in sections.items() if body is not None or name not in AllSettings.model_fields}
+    return {
+        name: body for name, body in sections.items() if body is not None or name not in jobs.AllSettings.model_fields
+    }
 
 
 def _from_override(text: str, kind: type[JobConfig]) -> dict[str, Any]:
@@ -168,9 +163,9 @@ def _from_override(text: str, kind: type[JobConfig]) -> dict[str, Any]:
         value = {part: value}
     foreign = _own(value, kind)[1]
     if foreign:
-        *others, last = jobs_with(foreign[0])
-        jobs = f"{', '.join(others)} and {last}" if others else last
-        raise ConfigError(f"unknown setting for the job {kind.job}: {foreign[0]} is a setting of {jobs}")
+        *others, last = jobs.jobs_with(foreign[0])
+        named = f"{', '.join(others)} and {last}" if others else last
+        raise ConfigError(f"unknown setting for the job {kind.job}: {foreign[0]} is a setting of {named}")
     settings: dict[str, Any] = value
     return settings
 
@@ -196,13 +191,13 @@ def _merge(layers: Sequence[tuple[str, Mapping[Any, Any]]]) -> tuple[dict[Any, A
 
 
 def _own(
-    values: Mapping[Any, Any], model: type[BaseModel], everything: type[BaseModel] = AllSettings, prefix: str = ""
+    values: Mapping[Any, Any], model: type[BaseModel], everything: type[BaseModel] = jobs.AllSettings, prefix: str = ""
 ) -> tuple[dict[Any, Any], list[str]]:
     """Split settings into those of ``model``, with those that no job has, and the dotted names of other jobs'."""
     own: dict[Any, Any] = {}
     foreign: list[str] = []
     for name, value in values.items():
-        section, whole = section_type(model, name), section_type(everything, name)
+        section, whole = jobs.section_type(model, name), jobs.section_type(everything, name)
         if section is not None and whole is not None and isinstance(value, Mapping):
             own[name], others = _own(value, section, whole, f"{prefix}{name}.")
             foreign += others
@@ -283,10 +278,10 @@ def validation_message(
 
 
 def _hint(name: str, error: ErrorDetails, model: type[BaseModel], prefix: str) -> str:
-    if any("." in str(part) for part in error["loc"]) and name in known_settings(AllSettings):
+    if any("." in str(part) for part in error["loc"]) and name in jobs.known_settings(jobs.AllSettings):
         section, _, setting = name.rpartition(".")
         return f"in a file each section has its own line; write {section}: {{{setting}: ...}}"
-    nearest = nearest_settings(name.removeprefix(prefix), model)
+    nearest = jobs.nearest_settings(name.removeprefix(prefix), model)
     if nearest:
         return f"did you mean {' or '.join(prefix + other for other in nearest)}?"
     return "conf/base.yaml lists all settings"
@@ -341,7 +336,7 @@ def resolved(config: JobConfig) -> dict[str, Any]:
 def config_hash(config: JobConfig) -> str:
     """Hash the settings that decide the result, SHA-256 in hex: not place, date, speed or secrets."""
     # Pydantic's own exclusion, so that a new setting counts unless it is listed there.
-    excluded = _NO_INFLUENCE | ({"evaluation": True} if isinstance(config, RetrainConfig) else {})
+    excluded = _NO_INFLUENCE | ({"evaluation": True} if isinstance(config, jobs.RetrainConfig) else {})
     deciding = config.model_dump(mode="json", exclude=excluded)
     if isinstance(config, ReadingConfig):
         from_environment = config.as_written()

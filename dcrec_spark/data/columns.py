@@ -21,16 +21,7 @@ from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    DataType,
-    DateType,
-    IntegralType,
-    LongType,
-    NumericType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import DataType, DateType, IntegralType, NumericType, StringType, TimestampNTZType, TimestampType
 
 from dcrec_spark.config.sections import ColumnNames
 from dcrec_spark.data.ids import IDS, IdType, can_be_id, read_id
@@ -181,8 +172,8 @@ def check_types(types: dict[str, DataType]) -> None:
     for name in NUMBERS:
         if name in types and not isinstance(types[name], NumericType | StringType):
             raise _wrong_type(name, types[name], "a number, or text that holds one")
-    stored = types.get("timestamp", LongType())
-    if not isinstance(stored, NumericType | StringType | TimestampType | TimestampNTZType | DateType):
+    stored, times = types.get("timestamp"), (TimestampType, TimestampNTZType, DateType)
+    if stored is not None and not isinstance(stored, (NumericType, StringType, *times)):
         raise _wrong_type("timestamp", stored, "a timestamp, a date, or seconds since 1970")
 
 

@@ -1,9 +1,8 @@
 """Search space: settings of both stages, each with its choices or its range."""
 
 import difflib
-import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Self, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
@@ -87,19 +86,10 @@ def _read_range(name: str, given: Any, section: type[BaseModel], setting: str) -
         raise ValueError(f"a range {{low, high, log, int}} for {name}: {_words(error)}") from None
     for value in (given_range.low, given_range.high):
         _value(name, int(value) if value.is_integer() else value, section, setting)
-    if not given_range.int and _is_whole(section, setting, given_range):
+    kind = get_type_hints(section)[setting]
+    if not given_range.int and int in (kind, *get_args(kind)):
         raise ValueError(f"int: true in the range of {name}, which takes whole numbers")
     return given_range
-
-
-def _is_whole(section: type[BaseModel], setting: str, limits: Range) -> bool:
-    """Tell whether the setting refuses what lies between whole numbers."""
-    inside = limits.low + (limits.high - limits.low) / math.pi
-    try:
-        section.model_validate({setting: inside})
-    except ValidationError:
-        return True
-    return False
 
 
 def _value(name: str, value: Any, section: type[BaseModel], setting: str) -> Any:

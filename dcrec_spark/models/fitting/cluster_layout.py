@@ -60,9 +60,7 @@ class ClusterLayout(Layout):
         columns = [column for column in family.columns(is_user) if column.remembered]
         return place_factors(*self.side(is_user), table, columns, partial(family.memory_of, is_user=is_user))
 
-    def table(
-        self, is_user: bool, state: State, family: Tabled, shared: Any, exposure: Part | None = None
-    ) -> DataFrame:
+    def table(self, is_user: bool, state: State, family: Tabled, shared: Any, exposed: Part | None = None) -> DataFrame:
         """``idx, id`` and the family's columns, then those of the exposure factors."""
         side, ids = self.side(is_user)
         columns = family.columns(is_user)
@@ -70,11 +68,11 @@ class ClusterLayout(Layout):
         rows = partial(factor_rows, n_blocks=side.n_blocks, columns=columns, table_of=table_of)
         factors = self.memory_table(is_user, state, rows, factor_schema(columns))
         table = ids.join(factors, "idx").select("idx", "id", *[c.name for c in columns])
-        if exposure is None:
+        if exposed is None:
             return table
-        exposed = self.table(is_user, *exposure).drop("id")
-        named = {name: f"exposure_{name}" for name in exposed.columns if name != "idx"}
-        return table.join(exposed.withColumnsRenamed(named), "idx")
+        exposure = self.table(is_user, *exposed).drop("id")
+        named = {name: f"exposure_{name}" for name in exposure.columns if name != "idx"}
+        return table.join(exposure.withColumnsRenamed(named), "idx")
 
     def memory_table(self, is_user: bool, state: State, rows: MemoryRows, schema: str) -> DataFrame:
         """Return the memories of a side's blocks as rows of a table."""

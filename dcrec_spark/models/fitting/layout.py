@@ -49,9 +49,7 @@ class Layout(Observed, ABC):
         """Return fitted rows, ``id`` and the family's columns, as a state. An id without a row gets NaN."""
 
     @abstractmethod
-    def table(
-        self, is_user: bool, state: State, family: Tabled, shared: Any, exposure: Part | None = None
-    ) -> DataFrame:
+    def table(self, is_user: bool, state: State, family: Tabled, shared: Any, exposed: Part | None = None) -> DataFrame:
         """Return ``idx, id`` and the family's columns of a side's factors, then ``exposure_shape, exposure_rate``."""
 
     @abstractmethod

@@ -88,13 +88,11 @@ class ProcessLayout(Layout):
         columns = family.table_of(state.memory_of(0), is_user=is_user, shared=shared)
         return {name: np.asarray(column, np.float64) for name, column in columns.items()}
 
-    def table(
-        self, is_user: bool, state: State, family: Tabled, shared: Any, exposure: Part | None = None
-    ) -> DataFrame:
+    def table(self, is_user: bool, state: State, family: Tabled, shared: Any, exposed: Part | None = None) -> DataFrame:
         """``idx, id`` and the family's columns, then those of the exposure factors."""
         columns, ids = self._columns(is_user, state, family, shared), self._row_ids(is_user)
-        if exposure is not None:
-            columns |= {f"exposure_{name}": array for name, array in self._columns(is_user, *exposure).items()}
+        if exposed is not None:
+            columns |= {f"exposure_{name}": array for name, array in self._columns(is_user, *exposed).items()}
         table = pa.table({"idx": pa.array(np.arange(len(ids))), "id": ids, **columns})
         return cached_frame(self._spark_ids.spark, table)
 

@@ -4,7 +4,7 @@ A row without a feature, or without all of them, is at its mean. The composition
 is attached with the confounder: :mod:`dcrec_spark.models.fitting.confounder`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -83,18 +83,19 @@ def add_features(inputs: KernelInput, *, scaling: Scaling) -> Update:
 
 
 def attach_features(
-    layout: SomeLayout, tables: Mapping[bool, DataFrame], id_columns: tuple[str, str], resources: FitResources
-) -> tuple[SomeLayout, Mapping[bool, Scaling]]:
-    """Add given features to the blocks, of users (True) and items (False), and return how they were scaled.
+    layout: SomeLayout, tables: Iterable[DataFrame | None], id_columns: tuple[str, str], resources: FitResources
+) -> tuple[SomeLayout, Covariates]:
+    """Add given features to the blocks, tables of users and of items, and return how they were scaled.
 
     Raises DataError: a table has no id, an id twice, or a column that is no number, or none of its ids is known.
     """
-    scalings: dict[bool, Scaling] = {}
-    for is_user, table in tables.items():
-        with layout.environment():
-            state, names = place_features(layout, is_user, table, id_columns, resources)
-        layout, scalings[is_user] = attach_feature_state(layout, is_user, state, names, resources)
-    return layout, scalings
+    scalings = [Scaling(), Scaling()]
+    for is_user, table in zip((True, False), tables, strict=True):
+        if table is not None:
+            with layout.environment():
+                state, names = place_features(layout, is_user, table, id_columns, resources)
+            layout, scalings[not is_user] = attach_feature_state(layout, is_user, state, names, resources)
+    return layout, Covariates(*scalings)
 
 
 def attach_feature_state(

@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame
 from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.kernels.exposure import Scaling
 from dcrec_spark.models.exposure.estimator import ExposureFit, PoissonFactorization, estimator_like, fit_exposure
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.families.base import OutcomeFamily, require_same_kind
@@ -16,7 +15,7 @@ from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of, family_of
 from dcrec_spark.models.fitting.checks import observed, require_all_known, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.covariates import Covariates, attach_features
+from dcrec_spark.models.fitting.covariates import attach_features
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
@@ -239,7 +238,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             if stage_one is not None:
                 factors = stage_one.users, stage_one.items
                 layout, form = attach_confounder(layout, *factors, family.exposure_term, resources)
-            layout, covariates = self._with_features(layout, resources)
+            features, ids = (self.getUserFeatures(), self.getItemFeatures()), (self.getUserCol(), self.getItemCol())
+            layout, covariates = attach_features(layout, features, ids, resources)
             family = covariates.of_family(family, form)
             warm, start = self.getOrDefault("initialModel"), None
             if warm is not None:
@@ -335,12 +335,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             users = resources.add(layout.place(True, exposure.userFactors, family))
             items = resources.add(layout.place(False, exposure.itemFactors, family))
         return ExposureFit(users, items, exposure)
-
-    def _with_features(self, layout: Layout, resources: FitResources) -> tuple[Layout, Covariates]:
-        tables = {True: self.getUserFeatures(), False: self.getItemFeatures()}
-        given = {is_user: table for is_user, table in tables.items() if table is not None}
-        layout, scalings = attach_features(layout, given, (self.getUserCol(), self.getItemCol()), resources)
-        return layout, Covariates(*(scalings.get(is_user, Scaling()) for is_user in (True, False)))
 
     @staticmethod
     def _tables(family: OutcomeFamily, layout: Layout, fit: Fit, stage_one: ExposureFit | None) -> FactorTables:

@@ -112,7 +112,7 @@ def sums_over_pairs(
     Returns the lower triangles, row by row, (n, F (F + 1) / 2), and (n, F), as :meth:`System.of_row` takes them.
     float64.
     """
-    of_nothing = Regulariser(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    of_nothing = Regulariser(0.0, 0.0, 0.0, 0.0)
     system = row_systems(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_nothing, of_users=False)
     n, size = system.right.shape
     lower = np.tril_indices(size)

@@ -61,7 +61,7 @@ def test_biases_of_a_balanced_table_leave_the_freedom_of_two_ways() -> None:
     """Without regularisation rows and columns take U + I - 1 degrees of freedom, not U + I."""
     n_users, n_items, ones = 5, 7, np.ones((5, 7))
     ratings, design = np.random.default_rng(1).normal(3.0, 1.0, ones.shape), Design(0.0, False, biases=True)
-    reg = Regulariser(1.0, 1.0, 1.0, 0.0, 1e-12, 1e-12)
+    reg = Regulariser(1.0, 1.0, 0.0, 1e-12)
     leverages = []
     for table, of_users in ((ratings, True), (ratings.T, False)):
         pairs, n, m = entries_of(np.ones(table.shape)), *table.shape
@@ -109,7 +109,7 @@ def test_rows_in_pieces_give_the_same(seed: int) -> None:
 
 def test_a_row_without_a_solution_is_nan() -> None:
     p = problem_of(3, "biases")
-    p = p._replace(reg=Regulariser(0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    p = p._replace(reg=Regulariser(0.0, 0.0, 0.0, 0.0))
     of_users, _, _ = sides(p, p.start)
     assert np.isnan(of_users.solved[0]).all()
     assert np.isnan(of_users.pairs[: p.dense.ratings.shape[1]]).all()

@@ -148,6 +148,6 @@ def test_of_equal_contributions_the_one_that_comes_first_in_the_order_is_named()
     block = RatingBlock(np.array([0, 3]), np.zeros(3, np.int32), np.ones(3), np.ones(3), np.empty(0), np.empty((1, 0)))
     item = np.array([[1.0, 2.0]])
     sums = ridge_sums.side_sums(item, np.empty((1, 0)), Design(0.0, False), False)
-    p = row_systems(block, item, sums, Shared(), Design(0.0, False), Regulariser(1, 1, 1, 1), of_users=True)
+    p = row_systems(block, item, sums, Shared(), Design(0.0, False), Regulariser(1, 1, 1), of_users=True)
     found = explain_ridge(block, p, Wanted(np.array([0, 1]), np.zeros(1, np.int32), 2, np.array([5, 3, 4])), 2)
     assert found.reason_at.tolist() == [1, 2]

@@ -131,4 +131,4 @@ def test_an_item_is_solved_by_sums_over_parts_of_its_users(seed: int, kind: str)
 
 def test_an_unrated_row_without_regularisation_is_nan() -> None:
     p = problem_of(4, "classical")
-    assert np.isnan(solve_users(p._replace(reg=Regulariser(0.0, 0.0, 0.0, 0.0)))[0]).all()
+    assert np.isnan(solve_users(p._replace(reg=Regulariser(0.0, 0.0, 0.0)))[0]).all()

@@ -78,7 +78,7 @@ class LeastSquares(base.OutcomeFamily):
                 *(unobserved, self.everywhere, weight != "global", weight == "pooled", self.has_biases),
                 *self.covariates,
             ),
-            reg=Regulariser(factor, factor, get("confounderReg"), INTERCEPT_REG, bias, bias, get("regByCount")),
+            reg=Regulariser(factor, get("confounderReg"), INTERCEPT_REG, bias, get("regByCount")),
             alpha=self.alpha,
             fit_intercept=get("fitIntercept"),
             seed=get("seed"),
@@ -367,7 +367,10 @@ def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
     begin = None if before is None else model.design.unknowns(before, model.rank, False)
     rows = model.solve(ratings, system, begin)
     if inputs.parts:
-        rows[inputs.block[heavy_items.ROW]] = _solve_heavy(inputs, ratings, system, model, begin)
+        none, given = ratings.empty_row(), (inputs.parts["half"], inputs.parts["right"])
+        for row, half, right in zip(inputs.block[heavy_items.ROW], *given, strict=True):
+            own = slice(row, row + 1)
+            rows[own] = model.solve(none, system.of_row(row, half, right), None if begin is None else begin[own])
     rows = model.rows_of(inputs.block, rows)
     sums = ridge_sums.side_sums(rows, ratings.exposure, model.design, False)
     sums |= ridge_sums.penalty(rows, ratings, False, shared, model.design, model.reg)
@@ -376,19 +379,6 @@ def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
         held_out = rating_block(inputs.block, model, held_out=True)
         sums |= ridge_sums.held_out_sums(held_out, rows, inputs.inbox, shared, model.design)
     return model.update(rows, sums)
-
-
-def _solve_heavy(
-    inputs: KernelInput, ratings: RatingBlock, system: System, model: GaussianSteps, before: Floats | None
-) -> Floats:
-    none = ratings.empty_row()
-    solved = [
-        model.solve(none, system.of_row(row, half, right), None if before is None else before[row : row + 1])
-        for row, half, right in zip(
-            inputs.block[heavy_items.ROW], inputs.parts["half"], inputs.parts["right"], strict=True
-        )
-    ]
-    return np.concatenate(solved)
 
 
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
@@ -470,11 +460,10 @@ def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> 
     pairs = block.held_out if held_out else block.fitted
     factor = pairs.value("weight") if not held_out and pairs.has("weight") else np.empty(0)
     rating, weight = ratings_and_weights(pairs.value("rating"), factor, model.alpha, model.precision)
-    confounders = [
+    a_hat, product = (
         (pairs.value(name) if pairs.has(name) else np.empty(0)).astype(model.precision, copy=False)
         for name in ("a_hat", "a_hat_product")
-    ]
-    a_hat, product = confounders
+    )
     exposure, elsewhere = _exposure(block, model.precision), np.empty(0, np.int64)
     if heavy_items.has_own(block):  # pairs of the fit in blocks of the other side
         elsewhere = np.zeros(len(block.row_key), np.int64)

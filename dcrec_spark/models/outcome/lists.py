@@ -393,5 +393,5 @@ def similar(
     vectors = rows.select("idx", "id", vector.alias("preference"), nothing)
     itself = rows.select(F.col("id").alias("user_id"), F.col("id").alias("item_id"))
     ranked = ScoringVectors(vectors, vectors, n_rows, n_rows, intercept=0.0).best(n, itself, offer=offer)
-    names = {"item_id": f"similar_{name}_id", "user_id": f"{name}_id", "score": "similarity"}
-    return ranked.drop("preference", "confounder").withColumnsRenamed(names)
+    row, other = F.col("user_id").alias(f"{name}_id"), F.col("item_id").alias(f"similar_{name}_id")
+    return ranked.select(row, "rank", other, F.col("score").alias("similarity"))

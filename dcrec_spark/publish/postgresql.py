@@ -235,17 +235,6 @@ class PostgresqlWarehouse(Warehouse):
         if self._run(connection, query, staged.token).fetchone() is None:
             raise self.conflict(staged.run_id, "another publisher removed what was staged while the server was away")
 
-    def show(self, staged: StagedTables, table: str) -> str:
-        """Show one table. :meth:`commit` shows all at once."""
-        with self._swap(staged.run_id) as connection:
-            self._show(connection, {table: staged.places[table]})
-        return f"{self.namespace}.{table}"
-
-    def put_back(self, table: str, place: str | None) -> None:
-        """Show what was shown before."""
-        with self._swap(f"before ({table})") as connection:
-            self._show(connection, {table: place})
-
     def undo(self, staged: StagedTables) -> None:
         """Show what was shown when staging began, all views at once. The publication is no longer recorded."""
         self.session.through_restarts(lambda: self._undo(staged))
@@ -285,7 +274,7 @@ class PostgresqlWarehouse(Warehouse):
         differing = []
         for table, content in staged.contents.items():
             row = self._run(self.session.connection(), "select count(*) from {schema}.{p}", p=table).fetchone()
-            if row != (content.rows,) or self.now(table) != staged.token:
+            if row != (content.rows,) and self.now(table) in (None, staged.token):  # else somebody came after
                 differing.append(table)
         return differing
 
@@ -313,9 +302,6 @@ class PostgresqlWarehouse(Warehouse):
                 self._forget(connection, staged.token)
             if held:
                 self.session.release(connection, staged.token)
-
-    def drop(self, staged: StagedTables, table: str) -> None:
-        """Nothing by the table: :meth:`discard` removes all at once."""
 
     def prune(self, table: str) -> None:
         """Remove runs that are neither shown nor among those to keep, and what nobody alive is staging."""

@@ -112,21 +112,24 @@ class Warehouse(ABC):
     def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
         """Open what was written, as ``schema`` has it. Columns of maps may be left out."""
 
-    @abstractmethod
     def show(self, staged: StagedTables, table: str) -> str:
-        """Show what was written to readers, in one step, once or again. Returns the place that they read now."""
+        """Show what was written to readers, in one step, once or again. Returns the place that they read now.
 
-    @abstractmethod
+        A warehouse that shows all tables at once has its own :meth:`commit`, :meth:`undo` and :meth:`discard` instead.
+        """
+        raise NotImplementedError
+
     def put_back(self, table: str, place: str | None) -> None:
-        """Make a place of before the one that readers find. None: there was no such table."""
+        """Make a place of before the one that readers find. None: there was no such table. See :meth:`show`."""
+        raise NotImplementedError
 
     @abstractmethod
     def shown(self, table: str) -> DataFrame:
         """Open the table as readers find it."""
 
-    @abstractmethod
     def drop(self, staged: StagedTables, table: str) -> None:
-        """Remove what is staged of a table and not shown. Fine when there is nothing."""
+        """Remove what is staged of a table and not shown. Fine when there is nothing. See :meth:`show`."""
+        raise NotImplementedError
 
     @abstractmethod
     def runs(self) -> list[StoredRun]:
@@ -218,8 +221,9 @@ class Warehouse(ABC):
             )
 
     def differing(self, staged: StagedTables) -> list[str]:
-        """Name the tables that readers find other than they were staged."""
-        return [name for name, content in staged.contents.items() if content_of(self.shown(name)) != content]
+        """Name the tables that readers find other than they were staged, but for those of somebody who came after."""
+        ours = [name for name in staged.contents if self.now(name) is None or self.is_shown(staged, name)]
+        return [name for name in ours if content_of(self.shown(name)) != staged.contents[name]]
 
     def discard(self, staged: StagedTables) -> None:
         """Remove what is staged. Fine when it is gone or shown."""
@@ -320,10 +324,10 @@ class CatalogWarehouse(Warehouse):
         places = self.table_names(f"{table}{APART}*")
         return [place for place in places if TOKEN.fullmatch(place.removeprefix(f"{table}{APART}"))]
 
-    def drop_abandoned(self, table: str, stay: set[str | None]) -> None:
-        """Drop the tables of attempts whose publisher died, but for those that ``stay``."""
+    def drop_abandoned(self, table: str, stay: set[str | None], before: str = "") -> None:
+        """Drop the tables of attempts whose publisher died, or that are older than one, but for those that ``stay``."""
         for place in self.places_of(table):
-            if place not in stay and is_abandoned(place):
+            if place not in stay and (place < before or is_abandoned(place)):
                 self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
 
     def require_same_columns(self, table: str, rows: DataFrame) -> None:

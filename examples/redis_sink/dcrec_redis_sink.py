@@ -280,12 +280,12 @@ class RedisWarehouse(Warehouse):
         return self._open(str(self.now(table)), table)
 
     def differing(self, staged: StagedTables) -> list[str]:
-        """Count the ids. The rows were compared when they were staged, and never change."""
+        """Count the ids, unless somebody came after. Rows were compared when they were staged, and never change."""
         return [
             table
             for table, token in staged.places.items()
-            if self.now(table) != token
-            or self._client.hlen(self._place(token, table)) != self._staged[token, table].fields
+            if (now := self.now(table)) is None
+            or (now == token and self._client.hlen(self._place(token, table)) != self._staged[token, table].fields)
         ]
 
     # ---- clear up, list, go back

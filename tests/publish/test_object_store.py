@@ -127,7 +127,7 @@ def test_old_runs_go_and_an_older_one_is_gone_back_to(sink: ObjectStoreSink, fil
 def test_a_damaged_pointer_hides_no_run_and_a_rollback_mends_it(sink: ObjectStoreSink, files: MemoryObjects) -> None:
     for run_id in ("r1", "r2"):
         publish(sink, run_id)
-    files.write(f"{ROOT}/CURRENT", b"?!")
+    files.write_over(f"{ROOT}/CURRENT", b"?!", files.version(f"{ROOT}/CURRENT"))
     assert sink.run_ids() == ["r1", "r2"]
     sink.restore("r1")
     assert current(files) == "r1"

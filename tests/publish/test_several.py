@@ -258,6 +258,21 @@ def test_a_place_found_different_afterwards_takes_all_back(sinks: Several, monke
     assert current_run(sinks.directory.given).record["run_id"] == "first"
 
 
+def test_a_rollback_before_the_verification_stays(sinks: Several, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = shelf(sinks, 1)
+    before = dict(right.labels)
+
+    def commit_and_go_back(staged: StagedTables, record: object) -> str:
+        where = Warehouse.commit(right, staged, {})
+        right.labels.update(before)
+        return where
+
+    monkeypatch.setattr(right, "commit", commit_and_go_back)
+    run(sinks, "second")
+    assert right.shown("items").run_id == "first"
+    assert current_run_id(sinks.directory.given) == "second"
+
+
 def test_a_signal_after_the_commit_keeps_all_on_the_new_run(sinks: Several, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt("stopped by SIGTERM")

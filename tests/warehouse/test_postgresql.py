@@ -3,7 +3,9 @@
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,11 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecError
+from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from dcrec_spark.publish.server import Server
+from dcrec_spark.publish.warehouse import StagedTables, new_token, staged_place
+from dcrec_spark.storage.staging import Content
 from tests.warehouse.judges import Place, watching
 from tests.warehouse.servers import Postgresql
 from tests.warehouse.tables import IDS, RUN_DATE, record, tables_of
@@ -97,6 +101,77 @@ def test_what_a_dead_publisher_left_goes_and_what_a_living_one_stages_stays(
     with pytest.raises(ConflictError, match="run living was not published"):
         living.warehouse.commit(staged, record("living"))
     living.warehouse.discard(staged)
+
+
+def test_a_run_that_somebody_reads_stays_until_that_reader_has_ended(
+    place: Place, database: psycopg.Connection
+) -> None:
+    held = f"{place.namespace}.recommendations__{place.warehouse.now('recommendations')}"
+    place.publish("two", names=NAMES)
+    with database.transaction():
+        assert database.execute(f"select distinct run_id from {held}").fetchall() == [("old",)]
+        for run_id in ("three", "four"):
+            place.publish(run_id, names=NAMES)
+        assert database.execute(f"select distinct run_id from {held}").fetchall() == [("old",)]
+    place.publish("five", names=NAMES)
+    assert database.execute("select to_regclass(%s)", [held]).fetchone() == (None,)
+
+
+def publish_by_hand(warehouse: PostgresqlWarehouse, run_id: str) -> None:
+    """Publish three rows as a run does, without Spark."""
+    warehouse.prune("lists")
+    staged = StagedTables(run_id, new_token(), {"lists": warehouse.now("lists")})
+    rows = f'{warehouse.namespace}."{staged_place("lists", staged.token)}"'
+    with warehouse.session.transaction() as connection:
+        warehouse.session.hold(connection, staged.token)
+        query = (
+            f"insert into {warehouse.namespace}.dcrec_runs (token, run_id, run_date, tables) values (%s, %s, %s, %s)"
+        )
+        connection.execute(query, [staged.token, run_id, RUN_DATE, ["lists"]])
+        connection.execute(f"create table {rows} as select '{run_id}' as run_id from generate_series(1, 3)")
+    staged.places["lists"], staged.contents["lists"] = staged.token, Content(3, None)
+    try:
+        warehouse.commit(staged, record(run_id))
+    except ConflictError:
+        warehouse.discard(staged)
+        raise
+    warehouse.verify(staged)
+
+
+def test_of_rollbacks_and_retentions_that_race_every_reader_finds_a_whole_run(
+    opened: Callable[..., Place], database: psycopg.Connection
+) -> None:
+    """One publishes and removes, one goes back to the oldest run that it finds, until the first one has ended."""
+    ours, other = opened("postgresql", keep=2, lock_seconds=60), opened("postgresql", keep=2, lock_seconds=60)
+    publish_by_hand(ours.warehouse, "run-000")
+    ended, back = threading.Event(), Counter[str]()
+
+    def go_back() -> None:
+        while not ended.is_set():
+            run_id = min(run.run_id for run in other.warehouse.runs())
+            try:
+                other.warehouse.restore(run_id)
+                back["done"] += 1
+            except (DataError, ConflictError):
+                back["lost"] += 1
+
+    def look_at_lists() -> tuple[int, int]:
+        rows = database.execute(f"select run_id from {ours.namespace}.lists").fetchall()
+        return len(rows), len(set(rows))
+
+    thread = threading.Thread(target=go_back)
+    with watching(look_at_lists) as (seen,):
+        thread.start()
+        try:
+            for number in range(1, 200):
+                with suppress(ConflictError):
+                    publish_by_hand(ours.warehouse, f"run-{number:03}")
+        finally:
+            ended.set()
+            thread.join()
+    assert seen.keys() == {(3, 1)}
+    assert seen.total() > 200
+    assert back["done"] > 20
 
 
 def test_a_rank_twice_and_foreign_tables_are_refused(

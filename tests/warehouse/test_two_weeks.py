@@ -1,11 +1,15 @@
 """Two weeks end to end: what goes wrong is refused or mended, and readers find whole tables all the time."""
 
 import hashlib
+import json
 import os
 import platform
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
+from functools import reduce
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,11 +20,11 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import DataError
-from dcrec_spark.publish.current import current_run
+from dcrec_spark.publish.current import current_run, published_run
 from tests.warehouse.commands import done
 from tests.warehouse.judges import Judge, directory_judge, jdbc_judge, postgresql_judge, watching
 from tests.warehouse.servers import Postgresql
-from tests.warehouse.two_weeks import KEEP, Shop, two_weeks
+from tests.warehouse.two_weeks import ITEMS, KEEP, RATINGS, Shop, item_id, two_weeks
 
 pytestmark = [pytest.mark.warehouse, pytest.mark.long]
 
@@ -33,7 +37,8 @@ TEXT = """# Two weeks of nights
 
 A small shop retrains every night, and publishes to a directory, to Iceberg and to PostgreSQL in one run. \
 New ratings come in every day, in an Iceberg table that each run reads as of a snapshot. On some nights \
-something goes wrong. Three readers poll all the time, by PyArrow, PyIceberg and psycopg.
+something goes wrong. Three readers poll all the time, by PyArrow, PyIceberg and psycopg. Ids are text, and half of \
+the items have the id of another one with a zero in front.
 
 `tests/warehouse/two_weeks.py` runs the nights, `tests/warehouse/test_two_weeks.py` tests these tables.
 
@@ -51,11 +56,12 @@ What the log said where nothing was published:
 
 ## What the readers saw
 
-| place | looks | runs seen | looks at a table that was not whole | looks before the first run |
+| place | looks | runs seen | looks at a table that was not whole | looks without an answer |
 | --- | --- | --- | --- | --- |
 {readers}
 
-A table is whole when all its rows are of one run, and the same rows at each look at that run.
+A table is whole when all its rows are of one run, and the same rows at each look at that run. There is \
+no answer before the first run, and while PostgreSQL is down.
 
 ## What is held at the end
 
@@ -81,15 +87,20 @@ def look_at(table: pd.DataFrame) -> Look:
 
 
 def looking(judge: Judge) -> Callable[[], Look | None]:
-    """Look at the lists; None as long as there has been no table."""
+    """Look at the lists; None as long as there has been no run, and while the server is down."""
     seen = set[Look]()
 
     def look() -> Look | None:
         try:
-            seen.add(found := look_at(judge("recommendations")))
+            found = look_at(judge("recommendations"))
         except (DataError, NoSuchTableError, psycopg.errors.UndefinedTable):
             assert not seen, "the table is gone"
             return None
+        except psycopg.OperationalError:
+            return None
+        if not found.rows and not seen:  # a table is made before it is filled for the first time
+            return None
+        seen.add(found)
         return found
 
     return look
@@ -98,21 +109,25 @@ def looking(judge: Judge) -> Callable[[], Look | None]:
 class Story(NamedTuple):
     shop: Shop
     readers: dict[str, Counter[Look]]
-    nothing: dict[str, int]  # looks before there was a table
+    nothing: dict[str, int]  # looks without an answer
     listed: str
 
 
 @pytest.fixture(scope="module")
 def story(spark: SparkSession, scratch: Path, postgresql: Postgresql) -> Story:
-    shop = Shop.opened(spark, scratch, postgresql.url)
-    with postgresql.reader() as connection:
-        judges = {
-            "directory": directory_judge(shop.output),
-            "Iceberg": jdbc_judge(scratch, "shop"),
-            "PostgreSQL": postgresql_judge(connection, "shop"),
-        }
-        with watching(*map(looking, judges.values()), pause=0.5) as seen:
-            two_weeks(shop)
+    shop = Shop.opened(spark, scratch, postgresql)
+
+    def database_judge(table: str) -> pd.DataFrame:
+        with closing(postgresql.reader()) as connection:
+            return postgresql_judge(connection, "shop")(table)
+
+    judges = {
+        "directory": directory_judge(shop.output),
+        "Iceberg": jdbc_judge(scratch, "shop"),
+        "PostgreSQL": database_judge,
+    }
+    with watching(*map(looking, judges.values()), pause=0.5) as seen:
+        two_weeks(shop)
     nothing = {place: found.pop(None, 0) for place, found in zip(judges, seen, strict=True)}
     listed = done("runs", "--config", shop.config).stdout.splitlines()
     made = Story(shop, dict(zip(judges, seen, strict=True)), nothing, "\n".join(filter(None, map(str.rstrip, listed))))
@@ -132,7 +147,8 @@ def page(story: Story) -> str:
         code = "killed" if each.code < 0 else str(each.code)
         nights.append(f"| {each.day} | {each.what} | {code} | {made} | {names.get(each.served or '', '')} |")
         if each.code > 0:
-            words = each.said.replace(str(shop.output), "output").replace(str(shop.scratch), "")
+            places = {str(shop.output): "output", str(shop.scratch): "", str(shop.database.port): "5432"}
+            words = reduce(lambda text, place: text.replace(place, places[place]), places, each.said)
             for run_id, name in names.items():
                 words = words.replace(f"run {run_id}", name)
             said.append(f"{each.day}, exit code {each.code}: {words}")
@@ -157,19 +173,39 @@ def page(story: Story) -> str:
 def test_every_command_ended_as_it_should(story: Story) -> None:
     codes = [(each.day.day, each.code) for each in story.shop.commands]
     expected = [(1, 0), (2, 0), (3, 0), (4, 3), (5, 0), (6, 4), (7, 0), (7, 5), (8, 0), (9, -9), (9, 0), (10, 0),
-                (4, 0), (10, 0), (11, 0), (12, 0), (12, 0), (13, 0), (14, 0)]  # fmt: skip
+                (4, 0), (10, 0), (11, 0), (12, 0), (12, 0), (13, 8), (13, 0), (14, 0)]  # fmt: skip
     assert codes == expected, [each for each in story.shop.commands if each.said]
     said = {each.code: each.said for each in story.shop.commands if each.said}
-    assert "rows are bad" in said[3]
+    assert "rows are null_rating, and none was in the run before" in said[3]
     assert "setting audit.max_loss=0.3" in said[4]
-    assert "was not published" in said[5]
+    assert "after this one began" in said[5]
+    assert "a service could not be reached" in said[8]
+
+
+def test_every_end_leaves_its_exit_code_in_metrics_and_records(story: Story) -> None:
+    retrained = [each for each in story.shop.commands if "rollback" not in each.what and each.code >= 0]
+    assert [each.measured for each in retrained] == [each.code for each in retrained]
+    records = [json.loads(file.read_text()) for file in story.shop.output.glob("failed/*/run.json")]
+    assert sorted(record["exit_code"] for record in records) == [3, 4, 5, 8]
 
 
 def test_refused_runs_leave_yesterdays_lists(story: Story) -> None:
-    served = [each.served for each in story.shop.commands]
-    assert served[3] == served[2]
-    assert served[5] == served[4]
-    assert served[-3] == served[-5]  # rolled back to the run of the day before
+    commands = story.shop.commands
+    assert [each for before, each in pairwise(commands) if each.code and each.served != before.served] == []
+    assert commands[-4].served == commands[-6].served  # rolled back to the run of the day before
+
+
+def test_a_backfill_learns_from_no_later_rating(story: Story, spark: SparkSession) -> None:
+    (run_id,) = [str(each.run_id) for each in story.shop.commands if each.what.startswith("backfill")]
+    record = published_run(str(story.shop.output), run_id).record
+    assert record["input_window"] == {"since": None, "until": "2026-11-04"}
+    assert record["counts"]["rows_in"] == spark.table(RATINGS).where("day <= '2026-11-04'").count()
+
+
+def test_ids_in_names_of_folders_come_out_as_they_went_in(story: Story) -> None:
+    (run_id,) = [str(each.run_id) for each in story.shop.commands if "folders" in each.what]
+    factors = pd.read_parquet(story.shop.output / f"run_id={run_id}" / "item_factors")
+    assert sorted(factors["id"]) == sorted(map(item_id, range(ITEMS)))
 
 
 def test_readers_saw_whole_tables_only_and_many(story: Story) -> None:

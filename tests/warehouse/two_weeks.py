@@ -4,42 +4,50 @@ One Iceberg table of ratings, read as of a snapshot. Three places to publish to:
 """
 
 import json
+import re
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from dcrec_spark.publish.current import current_run_id
-from dcrec_spark.publish.several import Several
-from tests.jobs.job import SMALL
+from tests.jobs.job import SMALL, options_of
 from tests.warehouse.commands import dcrec_with, killed_before, settings_file, started
+from tests.warehouse.servers import Postgresql
 
 FIRST_DAY = date(2026, 11, 1)
 USERS, ITEMS, TASTES, LENGTH, KEEP = 100, 60, 6, 5, 8
 RATINGS = "sea.events.ratings"
-# All is staged, and the commit waits until the other scheduler's run is staged, too.
-SECOND_SCHEDULER = """
+# Waits with the ratings that it has read, until another run has published.
+ON_OLD_RATINGS = """
 import pathlib, time
-from dcrec_spark.publish.several import Several
-commit, folder = Several.commit, pathlib.Path({folder!r})
+from dcrec_spark.jobs.retrain import Retrain
+transform, folder = Retrain.transform, pathlib.Path({folder!r})
 def waiting(*given):
-    (folder / "second is staged").touch()
-    while not (folder / "first is staged").exists():
+    (folder / "first has read").touch()
+    while not (folder / "second is done").exists():
         time.sleep(0.05)
-    return commit(*given)
-Several.commit = waiting
+    return transform(*given)
+Retrain.transform = waiting
 """
 
 
+def item_id(number: int) -> str:
+    """Half of the ids are those of the other half with a zero in front: 7 and 07."""
+    return str(number) if number < ITEMS // 2 else f"0{number - ITEMS // 2}"
+
+
 class Command(NamedTuple):
-    """What the scheduler saw of one command. served : the run that readers of the directory find afterwards."""
+    """What the scheduler saw of one command.
+
+    served : the run that readers of the directory find afterwards. measured : the exit code in the file of metrics.
+    """
 
     day: date
     what: str
@@ -47,6 +55,7 @@ class Command(NamedTuple):
     said: str
     run_id: str | None
     served: str | None
+    measured: int
 
 
 @dataclass
@@ -55,27 +64,31 @@ class Shop:
     scratch: Path
     output: Path
     config: Path
+    database: Postgresql
     commands: list[Command] = field(default_factory=list)
-    snapshots: dict[date, str] = field(default_factory=dict)
 
     @classmethod
-    def opened(cls, spark: SparkSession, scratch: Path, url: str) -> "Shop":
+    def opened(cls, spark: SparkSession, scratch: Path, database: Postgresql) -> "Shop":
         config = settings_file(
             scratch,
             "shop",
             None,
             {**SMALL, "outcome.rank": TASTES, "outcome.max_iter": 10, "outcome.alpha": 1, "recommend.top_n": LENGTH},
-            input={"format": "table", "table": RATINGS},
+            input={"format": "table", "table": RATINGS, "columns": {"timestamp": "day"}, "id_type": "string"},
             output={"path": str(scratch / "shop"), "keep": KEEP},
-            warehouses={"iceberg": "sea.shop", "postgresql": {"url": url, "user": "publisher", "namespace": "shop"}},
+            run={"metrics_file": str(scratch / "shop.prom")},
+            warehouses={
+                "iceberg": "sea.shop",
+                "postgresql": {"url": database.url, "user": "publisher", "namespace": "shop"},
+            },
             audit={"held_out_share": 0.2, "max_below_popularity": None, "max_loss": 0.3, "max_volume_fall": 0.2},
             evaluation={"relevant_from": 4},
         )
         spark.sql("CREATE NAMESPACE IF NOT EXISTS sea.events")
-        spark.sql(f"CREATE TABLE {RATINGS} (user BIGINT, item BIGINT, rating DOUBLE, day DATE) USING iceberg")
-        return cls(spark, scratch, scratch / "shop", config)
+        spark.sql(f"CREATE TABLE {RATINGS} (user STRING, item STRING, rating DOUBLE, day DATE) USING iceberg")
+        return cls(spark, scratch, scratch / "shop", config, database)
 
-    def ratings_come_in(self, day: date, broken: int = 0) -> None:
+    def ratings_come_in(self, day: date, column: str = "rating") -> None:
         """Add those of one day: each user likes a sixth of the items; a new user comes every day."""
         number = (day - FIRST_DAY).days
         rng = np.random.default_rng(number)
@@ -83,19 +96,23 @@ class Shop:
         rows += [(int(u), int(i)) for u, i in rng.integers(0, (USERS, ITEMS), (80, 2))]
         if number == 0:
             rows += [(user, int(item)) for user in range(USERS) for item in rng.choice(ITEMS, 24, replace=False)]
-        known = {(r["user"], r["item"]) for r in self.spark.table(RATINGS).select("user", "item").collect()}
+        known = {tuple(row) for row in self.spark.table(RATINGS).select("user", "item").collect()}
         fresh = [
-            (user, item, 5.0 if (user + item) % TASTES == 0 else 1.0, day) for user, item in sorted(set(rows) - known)
+            (str(user), item_id(item), 5.0 if (user + item) % TASTES == 0 else 1.0, day)
+            for user, item in sorted(set(rows))
+            if (str(user), item_id(item)) not in known
         ]
-        bad = [(user, item, float("nan"), day) for user in range(500, 500 + broken) for item in range(4)]
-        self.spark.createDataFrame(fresh + bad, "user long, item long, rating double, day date").writeTo(
-            RATINGS
-        ).append()
+        schema = f"user string, item string, {column} double, day date"
+        ratings = self.spark.createDataFrame(fresh, schema)
+        if column != "rating":
+            self.spark.sql(f"ALTER TABLE {RATINGS} ADD COLUMN {column} DOUBLE")
+            ratings = ratings.withColumn("rating", F.lit(None).cast("double"))
+        ratings.writeTo(RATINGS).append()
 
-    def mend(self, day: date) -> None:
-        self.spark.sql(f"DELETE FROM {RATINGS} WHERE isnan(rating)")
-        heads = self.spark.sql(f"SELECT snapshot_id FROM {RATINGS}.refs WHERE name = 'main'").collect()
-        self.snapshots[day] = str(heads[0][0])
+    def mend(self, column: str) -> None:
+        """Put the ratings of a renamed column where they belong."""
+        self.spark.sql(f"UPDATE {RATINGS} SET rating = {column} WHERE rating IS NULL")
+        self.spark.sql(f"ALTER TABLE {RATINGS} DROP COLUMN {column}")
 
     def command(self, day: date, *options: object) -> list[object]:
         return ["retrain", "--config", self.config, "--set", f"run.run_date={day}", *options]
@@ -114,16 +131,22 @@ class Shop:
     def add(self, day: date, what: str, code: int, errors: str, before: str | None) -> None:
         after = self.served()
         said = last_words(errors) if code else ""
-        self.commands.append(Command(day, what, code, said, after if after != before else None, after))
+        made = after if after != before else None
+        self.commands.append(Command(day, what, code, said, made, after, self.measured()))
 
     def served(self) -> str | None:
         """The run that readers of the directory find."""
         return current_run_id(str(self.output))
 
+    def measured(self) -> int:
+        text = (self.scratch / "shop.prom").read_text()
+        (code,) = re.findall(r"^dcrec_run_exit_code\{.*\} (\d+)", text, re.MULTILINE)
+        return int(code)
+
 
 def two_weeks(shop: Shop) -> None:
     days = [FIRST_DAY + timedelta(number) for number in range(14)]
-    special = {3: _broken_data, 5: _worse_model, 6: _two_schedulers, 8: _killed}
+    special = {3: _renamed_column, 5: _worse_model, 6: _two_schedulers, 8: _killed, 10: _folders, 12: _no_database}
     for number, day in enumerate(days):
         if number in special:
             special[number](shop, day)
@@ -132,18 +155,17 @@ def two_weeks(shop: Shop) -> None:
             shop.retrain(day, "retrain")
         if number == 9:
             newest = str(shop.served())
-            shop.retrain(days[3], f"backfill of {days[3]}", "--set", f"input.snapshot={shop.snapshots[days[3]]}",
-                         "--set", "audit.max_volume_fall=null")  # fmt: skip
+            shop.retrain(days[3], f"backfill of {days[3]}", "--set", "audit.max_volume_fall=null")
             shop.back_to(newest, day, f"rollback to the newest run, of {day}")
         if number == 11:
             previous = shop.commands[-2].run_id
             shop.back_to(str(previous), day, f"rollback to the run of {days[10]}: the shop does not like the new lists")
 
 
-def _broken_data(shop: Shop, day: date) -> None:
-    shop.ratings_come_in(day, broken=60)
-    shop.retrain(day, "retrain; an export of 240 ratings without values came in")
-    shop.mend(day)
+def _renamed_column(shop: Shop, day: date) -> None:
+    shop.ratings_come_in(day, column="stars")
+    shop.retrain(day, "retrain; the column of today's ratings has another name, and history is good")
+    shop.mend("stars")
 
 
 def _worse_model(shop: Shop, day: date) -> None:
@@ -152,36 +174,36 @@ def _worse_model(shop: Shop, day: date) -> None:
 
 
 def _two_schedulers(shop: Shop, day: date) -> None:
-    """Both have staged before either commits; the second one goes first."""
+    """The first one reads the ratings of the day before, and is slow."""
+    read = shop.scratch / "first has read"
+    first = started(shop.command(day), ON_OLD_RATINGS.format(folder=str(shop.scratch)))
+    while not read.exists():
+        assert first.poll() is None, first.communicate()
+        time.sleep(0.05)
     shop.ratings_come_in(day)
+    shop.retrain(day, "retrain, started by a second scheduler, on the ratings of today")
+    (shop.scratch / "second is done").touch()
     before = shop.served()
-    second = started(shop.command(day), SECOND_SCHEDULER.format(folder=str(shop.scratch)))
-    with _after_the_second(shop, second):
-        first = dcrec_with(*shop.command(day))
-    _, errors = second.communicate(timeout=600)
-    shop.add(day, "retrain, started by a second scheduler", second.returncode, errors, before)
-    shop.add(day, "retrain, started by the first scheduler at the same time", first.exit_code, first.stderr,
-             shop.served())  # fmt: skip
+    _, errors = first.communicate(timeout=900)
+    what = "retrain, started by the first scheduler earlier, on the ratings of yesterday"
+    shop.add(day, what, first.returncode, errors, before)
 
 
-@contextmanager
-def _after_the_second(shop: Shop, second: Any) -> Iterator[None]:
-    """Have this process commit when it has staged, and the second process has committed."""
-    commit = Several.commit
+def _folders(shop: Shop, day: date) -> None:
+    """The ratings of each item are in a folder that is named after it: item=7 and item=07."""
+    shop.ratings_come_in(day)
+    folder = shop.scratch / "exported"
+    shop.spark.table(RATINGS).repartition(1).write.partitionBy("item").parquet(str(folder))
+    exported = {"input.table": "null", "input.format": "parquet", "input.path": folder}
+    shop.retrain(day, "retrain, from files in folders named after items", *options_of(exported))
 
-    def waiting(*given: Any) -> str:
-        while not (shop.scratch / "second is staged").exists():
-            assert second.poll() is None, second.stderr.read()
-            time.sleep(0.05)
-        (shop.scratch / "first is staged").touch()
-        second.wait(timeout=600)
-        return commit(*given)
 
-    Several.commit = waiting  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        Several.commit = commit  # type: ignore[method-assign]
+def _no_database(shop: Shop, day: date) -> None:
+    shop.ratings_come_in(day)
+    shop.database.stop(signal.SIGINT)
+    shop.retrain(day, "retrain, while PostgreSQL is down")
+    shop.database.start()
+    shop.retrain(day, "the same command again")
 
 
 def _killed(shop: Shop, day: date) -> None:

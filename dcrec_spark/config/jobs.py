@@ -5,40 +5,23 @@ from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, field_validator, model_validator
 
-from dcrec_spark.config.sections import (
-    AuditConfig,
-    FeaturesConfig,
-    FittingConfig,
-    JobConfig,
-    ListLengthConfig,
-    ListsConfig,
-    PlacesConfig,
-    RankingConfig,
-    RecommendConfig,
-    RelevanceConfig,
-    RetrainAuditConfig,
-    RetrainInputConfig,
-    ServedFeaturesConfig,
-    ServedModelConfig,
-    ServingConfig,
-    WarmStartConfig,
-)
+from dcrec_spark.config import sections
 from dcrec_spark.config.space import Choices, Range, read_space
 from dcrec_spark.config.stages import ExposureConfig, OutcomeConfig
 from dcrec_spark.config.types import METRICS, Metric, Part, Place, Positive, Section, setting
 from dcrec_spark.settings.tables import LEAST_SQUARES, OF_RATED_PAIRS
 
 
-class RetrainConfig(FittingConfig, PlacesConfig):
+class RetrainConfig(sections.FittingConfig, sections.PlacesConfig):
     """The settings of ``jobs/retrain.py``."""
 
     job: ClassVar[str] = "retrain"
 
-    input: RetrainInputConfig = RetrainInputConfig()
-    model: WarmStartConfig = WarmStartConfig()
-    recommend: ListsConfig = ListsConfig()
-    audit: RetrainAuditConfig = RetrainAuditConfig()
-    evaluation: RelevanceConfig = RelevanceConfig()
+    input: sections.RetrainInputConfig = sections.RetrainInputConfig()
+    model: sections.WarmStartConfig = sections.WarmStartConfig()
+    recommend: sections.ListsConfig = sections.ListsConfig()
+    audit: sections.RetrainAuditConfig = sections.RetrainAuditConfig()
+    evaluation: sections.RelevanceConfig = sections.RelevanceConfig()
 
     @model_validator(mode="after")
     def _lists_depend_on_the_ratings_alone(self) -> Self:
@@ -82,25 +65,25 @@ class RetrainConfig(FittingConfig, PlacesConfig):
         return self
 
 
-class RecommendJobConfig(ServingConfig, PlacesConfig):
+class RecommendJobConfig(sections.ServingConfig, sections.PlacesConfig):
     """The settings of ``jobs/recommend.py``."""
 
     job: ClassVar[str] = "recommend"
 
-    recommend: RecommendConfig = RecommendConfig()
-    audit: AuditConfig = AuditConfig()
+    recommend: sections.RecommendConfig = sections.RecommendConfig()
+    audit: sections.AuditConfig = sections.AuditConfig()
 
 
-class FoldInConfig(ServingConfig):
+class FoldInConfig(sections.ServingConfig):
     """The settings of ``jobs/fold_in.py``."""
 
     job: ClassVar[str] = "fold_in"
 
-    input: ServedFeaturesConfig = ServedFeaturesConfig()
-    recommend: RankingConfig = RankingConfig()
+    input: sections.ServedFeaturesConfig = sections.ServedFeaturesConfig()
+    recommend: sections.RankingConfig = sections.RankingConfig()
 
 
-class EvaluationConfig(RelevanceConfig):
+class EvaluationConfig(sections.RelevanceConfig):
     """Held-out ratings, and what a saved model is compared with. Input is what the model was fitted to."""
 
     test_path: Place | None = setting(
@@ -114,13 +97,13 @@ class EvaluationConfig(RelevanceConfig):
     )
 
 
-class EvaluateConfig(ServingConfig):
+class EvaluateConfig(sections.ServingConfig):
     """The settings of ``jobs/evaluate.py``."""
 
     job: ClassVar[str] = "evaluate"
 
-    input: FeaturesConfig = FeaturesConfig()
-    recommend: ListLengthConfig = ListLengthConfig()
+    input: sections.FeaturesConfig = sections.FeaturesConfig()
+    recommend: sections.ListLengthConfig = sections.ListLengthConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
 
 
@@ -167,36 +150,39 @@ class TuningConfig(Section):
         return self
 
 
-class TuneConfig(FittingConfig):
+class TuneConfig(sections.FittingConfig):
     """The settings of ``jobs/tune.py``."""
 
     job: ClassVar[str] = "tune"
 
-    evaluation: RelevanceConfig = RelevanceConfig()
+    evaluation: sections.RelevanceConfig = sections.RelevanceConfig()
     tuning: TuningConfig = TuningConfig()
 
 
-JOB_CONFIGS: tuple[type[JobConfig], ...] = (RetrainConfig, RecommendJobConfig, FoldInConfig, EvaluateConfig, TuneConfig)
+JOB_CONFIGS: tuple[type[sections.JobConfig], ...] = (
+    RetrainConfig,
+    RecommendJobConfig,
+    FoldInConfig,
+    EvaluateConfig,
+    TuneConfig,
+)
 
 
-class ModelConfig(WarmStartConfig, ServedModelConfig):
+class ModelConfig(sections.WarmStartConfig, sections.ServedModelConfig):
     """Saved models, start of the fit, and resumption."""
 
 
-class AllSettings(FittingConfig, PlacesConfig):
+class AllSettings(sections.FittingConfig, sections.PlacesConfig):
     """Every setting of every job: what a file that several jobs share may hold."""
 
     job: ClassVar[str] = ""
 
-    input: RetrainInputConfig = RetrainInputConfig()
+    input: sections.RetrainInputConfig = sections.RetrainInputConfig()
     model: ModelConfig = ModelConfig()
-    recommend: RecommendConfig = RecommendConfig()
-    audit: RetrainAuditConfig = RetrainAuditConfig()
+    recommend: sections.RecommendConfig = sections.RecommendConfig()
+    audit: sections.RetrainAuditConfig = sections.RetrainAuditConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     tuning: TuningConfig = TuningConfig()
-
-
-# ---- dotted names of settings
 
 
 def section_type(model: type[BaseModel], name: str) -> type[BaseModel] | None:

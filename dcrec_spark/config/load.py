@@ -17,24 +17,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from dcrec_spark.config.jobs import (
-    AllSettings,
-    RetrainConfig,
-    is_free_text,
-    jobs_with,
-    known_settings,
-    nearest_settings,
-    section_type,
-)
-from dcrec_spark.config.secrets import (
-    MASK,
-    VARIABLE,
-    is_secret_name,
-    mask_secrets,
-    masked_leaves,
-    remember_secrets,
-    secret_values,
-)
+from dcrec_spark.config import jobs, secrets
 from dcrec_spark.config.sections import JobConfig, ReadingConfig, RetrainAuditConfig
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.settings.domains import number_text
@@ -63,7 +46,7 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     merged, sources = _merge(layers)
     # YAML reads a password of digits as a number.
     texts = {name: str(leaf) for name, leaf in _leaves(merged) if type(leaf) in (str, int, float)}
-    remember_secrets(secret_values(texts, is_free_text))
+    secrets.remember_secrets(secrets.secret_values(texts, jobs.is_free_text))
     preset = _own(merged, kind)[0].get("run", {}) or {}
     name = _resolve(preset.get("preset"), "run.preset") if isinstance(preset, Mapping) else None
     if isinstance(name, str) and name in PRESETS:  # validation refuses another name
@@ -83,7 +66,9 @@ def read_places(path: Path | None, overrides: Sequence[str]) -> JobConfig:
     found: dict[str, dict[str, Any]] = {}
     for text in ["", *overrides]:
         with suppress(ConfigError):
-            layer = _from_override(text, AllSettings) if text else _from_file(path, AllSettings) if path else {}
+            layer = (
+                _from_override(text, jobs.AllSettings) if text else _from_file(path, jobs.AllSettings) if path else {}
+            )
             for section, body in layer.items():
                 found.setdefault(section, {}).update(body if isinstance(body, Mapping) else {})
     config: dict[str, dict[str, Any]] = {}
@@ -93,9 +78,6 @@ def read_places(path: Path | None, overrides: Sequence[str]) -> JobConfig:
             JobConfig.model_validate(one)
             config.setdefault(section, {}).update(one.get(section, {}))
     return JobConfig.model_validate(config)
-
-
-# ---- YAML
 
 
 class _Yaml(yaml.SafeLoader):
@@ -160,13 +142,15 @@ def _from_file(path: Path, kind: type[JobConfig]) -> dict[Any, Any]:
     if ignored:
         _log.info("settings of other jobs are ignored", file=str(path), settings=ignored)
     # A section whose lines are all commented out is null, and sets nothing.
-    return {name: body for name, body in sections.items() if body is not None or name not in AllSettings.model_fields}
+    return {
+        name: body for name, body in sections.items() if body is not None or name not in jobs.AllSettings.model_fields
+    }
 
 
 def _from_override(text: str, kind: type[JobConfig]) -> dict[str, Any]:
     name, equals, written = text.partition("=")
     if not equals or not name.strip():
-        shown = MASK if is_secret_name(text) else repr(mask_secrets(text))
+        shown = secrets.MASK if secrets.is_secret_name(text) else repr(secrets.mask_secrets(text))
         raise ConfigError(f"--set {shown}: expected section.name=value, for example exposure.rank=20")
     try:
         value = read_yaml(written)
@@ -179,14 +163,11 @@ def _from_override(text: str, kind: type[JobConfig]) -> dict[str, Any]:
         value = {part: value}
     foreign = _own(value, kind)[1]
     if foreign:
-        *others, last = jobs_with(foreign[0])
-        jobs = f"{', '.join(others)} and {last}" if others else last
-        raise ConfigError(f"unknown setting for the job {kind.job}: {foreign[0]} is a setting of {jobs}")
+        *others, last = jobs.jobs_with(foreign[0])
+        named = f"{', '.join(others)} and {last}" if others else last
+        raise ConfigError(f"unknown setting for the job {kind.job}: {foreign[0]} is a setting of {named}")
     settings: dict[str, Any] = value
     return settings
-
-
-# ---- layers
 
 
 def _merge(layers: Sequence[tuple[str, Mapping[Any, Any]]]) -> tuple[dict[Any, Any], dict[str, str]]:
@@ -210,13 +191,13 @@ def _merge(layers: Sequence[tuple[str, Mapping[Any, Any]]]) -> tuple[dict[Any, A
 
 
 def _own(
-    values: Mapping[Any, Any], model: type[BaseModel], everything: type[BaseModel] = AllSettings, prefix: str = ""
+    values: Mapping[Any, Any], model: type[BaseModel], everything: type[BaseModel] = jobs.AllSettings, prefix: str = ""
 ) -> tuple[dict[Any, Any], list[str]]:
     """Split settings into those of ``model``, with those that no job has, and the dotted names of other jobs'."""
     own: dict[Any, Any] = {}
     foreign: list[str] = []
     for name, value in values.items():
-        section, whole = section_type(model, name), section_type(everything, name)
+        section, whole = jobs.section_type(model, name), jobs.section_type(everything, name)
         if section is not None and whole is not None and isinstance(value, Mapping):
             own[name], others = _own(value, section, whole, f"{prefix}{name}.")
             foreign += others
@@ -235,12 +216,12 @@ def _resolve(value: Any, name: str = "") -> Any:
         return [_resolve(inner, name) for inner in value]
     if not isinstance(value, str) or "${" not in value:
         return value
-    if "${" in VARIABLE.sub("", value):
+    if "${" in secrets.VARIABLE.sub("", value):
         raise ConfigError(f"setting {name}: found a ${{ that begins no variable, expected ${{env:VARIABLE}}")
-    missing = [variable for variable in VARIABLE.findall(value) if variable not in os.environ]
+    missing = [variable for variable in secrets.VARIABLE.findall(value) if variable not in os.environ]
     if missing:
         raise ConfigError(f"setting {name}: the environment variable {missing[0]} is not set")
-    return VARIABLE.sub(lambda match: os.environ[match[1]], value)
+    return secrets.VARIABLE.sub(lambda match: os.environ[match[1]], value)
 
 
 def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -253,8 +234,6 @@ def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     else:
         yield prefix, value
 
-
-# ---- messages
 
 # Pydantic's name of an error, or the first word of it -> what was expected.
 _EXPECTED = {
@@ -299,10 +278,10 @@ def validation_message(
 
 
 def _hint(name: str, error: ErrorDetails, model: type[BaseModel], prefix: str) -> str:
-    if any("." in str(part) for part in error["loc"]) and name in known_settings(AllSettings):
+    if any("." in str(part) for part in error["loc"]) and name in jobs.known_settings(jobs.AllSettings):
         section, _, setting = name.rpartition(".")
         return f"in a file each section has its own line; write {section}: {{{setting}: ...}}"
-    nearest = nearest_settings(name.removeprefix(prefix), model)
+    nearest = jobs.nearest_settings(name.removeprefix(prefix), model)
     if nearest:
         return f"did you mean {' or '.join(prefix + other for other in nearest)}?"
     return "conf/base.yaml lists all settings"
@@ -325,13 +304,11 @@ def _shown(name: str, value: Any, as_written: Mapping[str, str]) -> str:
         return as_written[name]
     if value is None:
         return "null"
-    if is_secret_name(name) or is_secret_name(repr(value)):  # such as the text "password: ..."
-        return MASK
-    text = mask_secrets(repr(value))
+    if secrets.is_secret_name(name) or secrets.is_secret_name(repr(value)):  # such as the text "password: ..."
+        return secrets.MASK
+    text = secrets.mask_secrets(repr(value))
     return text if len(text) <= 100 else text[:97] + "..."
 
-
-# ---- recorded form of a configuration, and the hash of the settings that decide the result
 
 # Settings that decide place, time or speed, but not the result. The fingerprint of the data stands for the rows that
 # were read, and the version of a model for the model that is served or that a fit starts from.
@@ -352,25 +329,14 @@ _LOCATION_OPTIONS = {"url", "user", "dbtable", "query", "path"}
 
 def resolved(config: JobConfig) -> dict[str, Any]:
     """Return the configuration as plain values for a log, ``run.json`` and a report, with secrets masked."""
-    as_written = config.as_written()
-
-    def show(value: Any, name: str = "") -> Any:
-        if name in as_written:
-            return mask_secrets(as_written[name])
-        if isinstance(value, dict):
-            return {key: show(inner, f"{name}.{key}" if name else key) for key, inner in value.items()}
-        if isinstance(value, list):
-            return [show(inner, f"{name}.{place}") for place, inner in enumerate(value)]
-        return masked_leaves(value, name)
-
-    shown: dict[str, Any] = show(config.model_dump(mode="json"))
+    shown: dict[str, Any] = secrets.masked_leaves(config.model_dump(mode="json"), as_written=config.as_written())
     return shown
 
 
 def config_hash(config: JobConfig) -> str:
     """Hash the settings that decide the result, SHA-256 in hex: not place, date, speed or secrets."""
     # Pydantic's own exclusion, so that a new setting counts unless it is listed there.
-    excluded = _NO_INFLUENCE | ({"evaluation": True} if isinstance(config, RetrainConfig) else {})
+    excluded = _NO_INFLUENCE | ({"evaluation": True} if isinstance(config, jobs.RetrainConfig) else {})
     deciding = config.model_dump(mode="json", exclude=excluded)
     if isinstance(config, ReadingConfig):
         from_environment = config.as_written()
@@ -378,7 +344,7 @@ def config_hash(config: JobConfig) -> str:
             name: value
             for name, value in config.input.options.items()
             if name.lower() not in _LOCATION_OPTIONS
-            and not is_secret_name(name)
+            and not secrets.is_secret_name(name)
             and f"input.options.{name}" not in from_environment
         }
     canonical = json.dumps(deciding, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

@@ -57,6 +57,7 @@ _AFTER_A_NAME = (re.compile(_NAMED, re.IGNORECASE), re.compile(r"[&;,\s'\"]|$"),
 # A shorter value is too likely a part of something else; one below the second length is masked as a whole word only.
 _SHORTEST, LONG = 4, 8
 _KNOWN: dict[str, re.Pattern[str]] = {}
+NOTHING: Mapping[str, str] = {}
 
 
 def is_secret_name(name: str) -> bool:
@@ -128,16 +129,21 @@ def masked_all(value: Any) -> Any:
     return value
 
 
-def masked_leaves(value: Any, name: str = "") -> Any:
-    """Mask the values of settings inside of mappings: the secrets in a text, and all of a text with a secret name."""
-    if isinstance(value, dict):
-        return {key: masked_leaves(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items()}
+def masked_leaves(value: Any, name: str = "", as_written: Mapping[str, str] = NOTHING) -> Any:
+    """Mask the values of settings inside of others: the secrets in a text, and all of a text with a secret name.
+
+    as_written : dotted name -> what to mask in the place of a setting's value.
+    """
+    if name in as_written:
+        return mask_secrets(as_written[name])
+    if isinstance(value, list | dict):
+        inside = value.items() if isinstance(value, dict) else enumerate(value)
+        masked = {key: masked_leaves(each, f"{name}.{key}" if name else str(key), as_written) for key, each in inside}
+        return masked if isinstance(value, dict) else list(masked.values())
     if not isinstance(value, str):
         return value
     return MASK if is_secret_name(name) else mask_secrets(value)
 
-
-# ---- secret values of a configuration
 
 # Numbers, dates, times and versions are part of many texts that hold no secret.
 _NUMBERS = re.compile(r"[\d.:/T_-]*")

@@ -379,9 +379,6 @@ class RelevanceConfig(Section):
     relevant_from: NonNegativeReal = setting("Smallest rating of a relevant item.", 3.0)
 
 
-# ---- configuration types that jobs start from
-
-
 class JobConfig(Section):
     """The settings of every job: the run, the Spark session, the output."""
 

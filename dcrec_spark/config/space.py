@@ -1,9 +1,8 @@
 """Search space: settings of both stages, each with its choices or its range."""
 
 import difflib
-import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Self, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
@@ -64,7 +63,13 @@ def _flat(given: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def _read(name: str, choices: Any, sections: Mapping[str, type[BaseModel]]) -> Choices:
-    section, setting = _look_up(name, sections)
+    section_name, _, setting = name.partition(".")
+    section = sections.get(section_name)
+    if section is None or setting not in section.model_fields:
+        known = [f"{section}.{field}" for section, model in sections.items() for field in model.model_fields]
+        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+        hint = f"did you mean {nearest[0]}?" if nearest else f"for example {known[0]}"
+        raise ValueError(f"settings of {' or '.join(sections)}; found {name}: {hint}")
     if isinstance(choices, Range | Mapping):
         return _read_range(name, choices, section, setting)
     if not isinstance(choices, list | tuple) or not choices:
@@ -74,16 +79,6 @@ def _read(name: str, choices: Any, sections: Mapping[str, type[BaseModel]]) -> C
     return tuple(_value(name, value, section, setting) for value in choices)
 
 
-def _look_up(name: str, sections: Mapping[str, type[BaseModel]]) -> tuple[type[BaseModel], str]:
-    section, _, setting = name.partition(".")
-    if section in sections and setting in sections[section].model_fields:
-        return sections[section], setting
-    known = [f"{section}.{field}" for section, model in sections.items() for field in model.model_fields]
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    hint = f"did you mean {nearest[0]}?" if nearest else f"for example {known[0]}"
-    raise ValueError(f"settings of {' or '.join(sections)}; found {name}: {hint}")
-
-
 def _read_range(name: str, given: Any, section: type[BaseModel], setting: str) -> Range:
     try:
         given_range = Range.model_validate(given)
@@ -91,19 +86,10 @@ def _read_range(name: str, given: Any, section: type[BaseModel], setting: str) -
         raise ValueError(f"a range {{low, high, log, int}} for {name}: {_words(error)}") from None
     for value in (given_range.low, given_range.high):
         _value(name, int(value) if value.is_integer() else value, section, setting)
-    if not given_range.int and _is_whole(section, setting, given_range):
+    kind = get_type_hints(section)[setting]
+    if not given_range.int and int in (kind, *get_args(kind)):
         raise ValueError(f"int: true in the range of {name}, which takes whole numbers")
     return given_range
-
-
-def _is_whole(section: type[BaseModel], setting: str, limits: Range) -> bool:
-    """Tell whether the setting refuses what lies between whole numbers."""
-    inside = limits.low + (limits.high - limits.low) / math.pi
-    try:
-        section.model_validate({setting: inside})
-    except ValidationError:
-        return True
-    return False
 
 
 def _value(name: str, value: Any, section: type[BaseModel], setting: str) -> Any:

@@ -55,9 +55,6 @@ class EngineConfig(Section):
     precision: Literal["float64", "float32"] = _of("engine", "precision")
 
 
-# ---- Params of the estimators, for ratings in the form of ``validate``
-
-
 def exposure_params(
     exposure: ExposureConfig, engine: EngineConfig, seed: int, columns: Sequence[str]
 ) -> dict[str, Any]:

@@ -52,19 +52,15 @@ def _not_a_switch(value: Any) -> Any:
 LARGEST_WHOLE = 1_000_000_000
 
 
+def _day(value: Any, *, null: str = "null") -> Any:
+    """Refuse a number, which pydantic would read as seconds since 1970."""
+    if isinstance(value, bool | int | float):
+        raise ValueError(f"a date written YYYY-MM-DD, or {null}")
+    return value
+
+
 def _date_or_today(value: Any) -> Any:
-    if value is None:
-        return datetime.now(UTC).date()
-    if isinstance(value, bool | int | float):
-        # Pydantic would read 20261120 as seconds since 1970.
-        raise ValueError("a date written YYYY-MM-DD, or null for today in UTC")
-    return value
-
-
-def _day(value: Any) -> Any:
-    if isinstance(value, bool | int | float):
-        raise ValueError("a date written YYYY-MM-DD, or null")
-    return value
+    return datetime.now(UTC).date() if value is None else _day(value, null="null for today in UTC")
 
 
 def _flat(value: Any) -> Any:
@@ -88,17 +84,8 @@ def _outcome(value: str) -> str:
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
-_OF_LISTS = (
-    "ndcg",
-    "recall",
-    "precision",
-    "map",
-    "hit_rating",
-    "coverage",
-    "rare_share",
-    "rarest_share",
-    "largest_share",
-)
+_OF_LISTS = ["ndcg", "recall", "precision", "map", "hit_rating", "coverage"]
+_OF_LISTS += ["rare_share", "rarest_share", "largest_share"]
 _METRIC = re.compile(
     r"ndcg|(ndcg|recall|precision|map)@[1-9][0-9]*|(item_)?(mse|mae)|"
     rf"catalogue_({'|'.join(_OF_LISTS)})@[1-9][0-9]*"

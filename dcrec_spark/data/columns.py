@@ -21,10 +21,10 @@ from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DateType, LongType, NumericType, StringType, TimestampNTZType, TimestampType
+from pyspark.sql.types import DataType, DateType, IntegralType, NumericType, StringType, TimestampNTZType, TimestampType
 
 from dcrec_spark.config.sections import ColumnNames
-from dcrec_spark.data.ids import IDS, WHOLE_NUMBERS, IdType, can_be_id, read_id
+from dcrec_spark.data.ids import IDS, IdType, can_be_id, read_id
 from dcrec_spark.errors import DataError
 from dcrec_spark.spark.compat import is_utf8, try_cast
 
@@ -153,10 +153,9 @@ def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
             plain = cell.cast("string")
             no_text = ~is_utf8(plain) | F.contains(plain, F.lit("\ufffd"))
             problems.append(Rule(f"undecodable_{side}", no_text))
-        elif not isinstance(stored, WHOLE_NUMBERS):
-            blank = is_blank(cell, stored)
-            problems.append(Rule(f"empty_{side}", blank))
-            problems.append(Rule(f"unparsable_{side}", cell.isNotNull() & ~blank & identity.isNull()))
+        elif not isinstance(stored, IntegralType):
+            unparsable = cell.isNotNull() & ~is_blank(cell, stored) & identity.isNull()
+            problems += [Rule(f"empty_{side}", is_blank(cell, stored)), Rule(f"unparsable_{side}", unparsable)]
     values = [F.col(name) for name in (*NUMBERS, "timestamp") if name in types]
     return picked.select(*ids, *values, F.col("raw"), names_of_broken(problems).alias("read_problems"))
 
@@ -173,8 +172,8 @@ def check_types(types: dict[str, DataType]) -> None:
     for name in NUMBERS:
         if name in types and not isinstance(types[name], NumericType | StringType):
             raise _wrong_type(name, types[name], "a number, or text that holds one")
-    stored = types.get("timestamp", LongType())
-    if not isinstance(stored, NumericType | StringType | TimestampType | TimestampNTZType | DateType):
+    stored, times = types.get("timestamp"), (TimestampType, TimestampNTZType, DateType)
+    if stored is not None and not isinstance(stored, (NumericType, StringType, *times)):
         raise _wrong_type("timestamp", stored, "a timestamp, a date, or seconds since 1970")
 
 

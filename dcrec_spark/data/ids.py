@@ -5,8 +5,7 @@
                               b   1
                               c   2
 
-The index of an id depends on the set of ids alone: not on partitions, not on the order of rows, not on
-retries.
+The index of an id depends on the set of ids alone: not on partitions, not on the order of rows, not on retries.
 """
 
 from contextlib import ExitStack
@@ -14,17 +13,7 @@ from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ByteType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-)
+from pyspark.sql.types import DataType, DecimalType, DoubleType, FloatType, IntegralType, StringType
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import DataError
@@ -32,12 +21,10 @@ from dcrec_spark.spark.compat import try_cast
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 
-# monotonically_increasing_id is the partition's number above this many bits, and the row's number in it
-# below.
+# monotonically_increasing_id is the partition's number above this many bits, and the row's number in it below.
 _ROW_BITS = 33
 IdType = Literal["auto", "string", "long"]
 IDS = "strings or whole numbers"
-WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 FRACTIONS = (FloatType, DoubleType)
 # Up to here whole numbers of a floating-point type are told from their neighbours.
 _LARGEST_WHOLE = {FloatType: 2**24, DoubleType: 2**53}
@@ -61,13 +48,13 @@ def read_id(cell: Column, stored: DataType, id_type: IdType = "auto") -> Column:
 def plain_id(frame: DataFrame, name: str) -> Column:
     """Return a column of ids: numbers of other types as long, text and whole numbers as they are."""
     cell, stored = quoted(name), frame.schema[name].dataType
-    return cell if isinstance(stored, (StringType, *WHOLE_NUMBERS)) else read_id(cell, stored)
+    return cell if isinstance(stored, StringType | IntegralType) else read_id(cell, stored)
 
 
 def can_be_id(stored: DataType) -> bool:
     """Tell whether a column of this type can hold ids."""
     is_whole = isinstance(stored, DecimalType) and stored.scale == 0
-    return is_whole or isinstance(stored, (StringType, *WHOLE_NUMBERS, *FRACTIONS))
+    return is_whole or isinstance(stored, (StringType, IntegralType, *FRACTIONS))
 
 
 def index_ids(df: DataFrame, column: str) -> DataFrame:
@@ -82,7 +69,7 @@ def index_ids(df: DataFrame, column: str) -> DataFrame:
     if column not in df.columns:
         raise DataError(f"no column {column!r}: found {', '.join(df.columns)}; expected one with ids")
     stored = df.schema[column].dataType
-    if not isinstance(stored, (StringType, *WHOLE_NUMBERS)):
+    if not isinstance(stored, StringType | IntegralType):
         raise DataError(f"column {column!r} is {stored.simpleString()}; ids are {IDS}")
     ids = df.select(quoted(column).alias("id")).distinct().orderBy("id")
     # By position in a sorted partition, so the numbers hold only for this one sort: another draws other samples and

@@ -125,9 +125,6 @@ def _require_column(source: DataFrame, where: str, name: str, advice: str) -> No
         raise DataError(f"{where} has no column {name!r}: found {found}{advice}")
 
 
-# ---- titles of items
-
-
 def read_titles_file(spark: SparkSession, path: str, id_type: DataType) -> DataFrame:
     """Open a file of titles.
 
@@ -137,28 +134,21 @@ def read_titles_file(spark: SparkSession, path: str, id_type: DataType) -> DataF
     Raises DataError: nothing is there, it cannot be opened, or a column is missing.
     """
     with opening(f"{TITLES} {path!r}", TITLES):
-        item, title, source = _open_titles(spark, path)
+        if suffix(path) in _SEPARATORS:
+            reader = spark.read.option("encoding", "iso-8859-1").option("sep", "\n")
+            source = reader.csv(path, schema="line string", quote="")
+            item, title = (F.split("line", _SEPARATORS[suffix(path)])[at] for at in (0, 1))
+        else:
+            is_csv = suffix(path) == ".csv"
+            source = spark.read.options(header="true", **QUOTING).csv(path) if is_csv else spark.read.parquet(path)
+            named = [name for name in _ITEM_COLUMNS if name in source.columns]
+            if not named or "title" not in source.columns:
+                raise DataError(
+                    f"{TITLES} {path!r}: found columns {', '.join(map(repr, source.columns)) or 'none'}; expected "
+                    f"'title' and one of {', '.join(map(repr, _ITEM_COLUMNS))}"
+                )
+            item, title = F.col(named[0]), F.col("title")
     ids = try_cast(item.cast("string"), id_type.simpleString()).alias("item_id")
-    named = source.select(ids, title.cast("string").alias("title"))
+    titled = source.select(ids, title.cast("string").alias("title"))
     # Where an item has several titles, every run takes the same one.
-    return named.where("item_id is not null").groupBy("item_id").agg(F.min("title").alias("title"))
-
-
-def _open_titles(spark: SparkSession, path: str) -> tuple[Column, Column, DataFrame]:
-    if suffix(path) in _SEPARATORS:
-        return _movielens(spark, path, _SEPARATORS[suffix(path)])
-    is_csv = suffix(path) == ".csv"
-    source = spark.read.options(header="true", **QUOTING).csv(path) if is_csv else spark.read.parquet(path)
-    named = [name for name in _ITEM_COLUMNS if name in source.columns]
-    if not named or "title" not in source.columns:
-        raise DataError(
-            f"{TITLES} {path!r}: found columns {', '.join(map(repr, source.columns)) or 'none'}; expected 'title' and "
-            f"one of {', '.join(map(repr, _ITEM_COLUMNS))}"
-        )
-    return F.col(named[0]), F.col("title"), source
-
-
-def _movielens(spark: SparkSession, path: str, separator: str) -> tuple[Column, Column, DataFrame]:
-    reader = spark.read.option("encoding", "iso-8859-1").option("sep", "\n")
-    fields = F.split("line", separator)
-    return fields[0], fields[1], reader.csv(path, schema="line string", quote="")
+    return titled.where("item_id is not null").groupBy("item_id").agg(F.min("title").alias("title"))

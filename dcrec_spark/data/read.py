@@ -69,8 +69,10 @@ def _table(config: InputConfig) -> str:
     return config.table
 
 
-def _table_at(spark: SparkSession, table: str, snapshot: str | None) -> DataFrame:
-    return spark.table(table) if snapshot is None else spark.sql(f"SELECT * FROM {table} VERSION AS OF {int(snapshot)}")
+def _read_table(spark: SparkSession, config: InputConfig) -> DataFrame:
+    table, at = _table(config), config.snapshot
+    source = spark.table(table) if at is None else spark.sql(f"SELECT * FROM {table} VERSION AS OF {int(at)}")
+    return pick_columns(source, config.columns)
 
 
 def _read_jdbc(spark: SparkSession, config: InputConfig) -> DataFrame:
@@ -247,7 +249,7 @@ def _cells(line: Column) -> Column:
 _READERS: dict[str, Callable[[SparkSession, InputConfig], DataFrame]] = {
     **dict.fromkeys(("parquet", "json", "orc", "avro"), _typed),
     "csv": lambda spark, of: _csv(spark, _path(of), of.columns, csv_options(of)),
-    "table": lambda spark, of: pick_columns(_table_at(spark, _table(of), of.snapshot), of.columns),
+    "table": _read_table,
     "movielens": lambda spark, of: _first_that_exists(spark, _path(of), _MOVIELENS_FILES, _movielens_file),
     "coat": lambda spark, of: _first_that_exists(spark, _path(of), ("train.ascii",), _read_coat),
     "yahoo-r3": lambda spark, of: _split_lines(spark.read.text(_path(of)), "\t", _NAMES[:3]),
@@ -255,7 +257,7 @@ _READERS: dict[str, Callable[[SparkSession, InputConfig], DataFrame]] = {
 }
 
 
-# ---- snapshots of tables: what a run has read can be named in its record, and read again
+# Snapshots of tables: what a run has read can be named in its record, and read again.
 # Iceberg tables have snapshots with ids, Delta tables versions from 0. A table of another kind has none.
 
 

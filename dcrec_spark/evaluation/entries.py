@@ -3,8 +3,7 @@
 Everything is in the order of the ids from the start, so results depend neither on the order of rows nor on partitions.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,55 +14,38 @@ from dcrec_spark.evaluation.measures import Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.tally import OfModel, Tally
 from dcrec_spark.kernels import metrics as kernel
 from dcrec_spark.kernels.bootstrap import Cells, Pooled
+from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.metrics import Lists, PerRow
 
 # The cut of a measure for which every place of a list counts.
 WHOLE_LIST = None
 
 
-class RatedPairs(NamedTuple):
-    """Test ratings by user, then item."""
-
-    user_key: Array  # hashes of the distinct ids, in the order of the ids
-    row_ptr: Array  # (U + 1,) where each user's ratings begin
-    item_key: Array  # as user_key
-    item: Array  # (n,) place of the rating's item in item_key
-    rating: Array  # (n,)
-    prediction: Array  # (n, models)
-    weight: Array | None  # (n,) how much each counts in errors over ratings
-
-
-def rating_tally(n_models: int, settings: MetricSettings) -> Callable[[pa.Table], Tally]:
-    """Tally of test ratings, where a user's list are his test items.
+def rating_tally(table: pa.Table, settings: MetricSettings) -> Tally:
+    """Tally test ratings, where a user's list are his test items.
 
     It takes rows ``user_key, item, item_key, rating, prediction_0, ...``, and perhaps ``weight``.
     """
-
-    def tally(table: pa.Table) -> Tally:
-        table, counts = _with_ids(table, ["user_key", "item"])
-        rating = table["rating"].to_numpy()
-        prediction = np.column_stack([table[f"prediction_{model}"].to_numpy() for model in range(n_models)])
-        good, predicted = _is_rating(rating, settings), np.isfinite(prediction)
-        complete = predicted.all(axis=1)
-        weighs = np.ones(table.num_rows, np.bool_)
-        if "weight" in table.column_names:
-            weight = table["weight"].to_numpy()
-            weighs = np.isfinite(weight) & (weight >= 0)
-        usable = good & complete & weighs
-        tested = np.unique(table["item_key"].to_numpy())
-        ratings = _sort_ratings(table.filter(pa.array(usable)), rating[usable], prediction[usable])
-        same = (np.diff(ratings.item) == 0) & (np.diff(kernel.rows_of(ratings.row_ptr)) == 0)
-        counts |= {
-            "unusable_ratings": int((~good).sum()),
-            "unusable_weights": int((~weighs).sum()),
-            "dropped": int((~complete).sum()),
-            "missing": (~predicted).sum(axis=0),
-            "users": len(ratings.user_key),
-            "duplicates": int(same.sum()),
-        }
-        return _tally_ratings(ratings, tested, counts, settings)
-
-    return tally
+    table, counts = _with_ids(table, ["user_key", "item"])
+    rating = table["rating"].to_numpy()
+    models = [name for name in table.column_names if name.startswith("prediction_")]
+    prediction = np.column_stack([table[name].to_numpy() for name in models])
+    good, predicted = _is_rating(rating, settings), np.isfinite(prediction)
+    complete = predicted.all(axis=1)
+    weighs = np.ones(table.num_rows, np.bool_)
+    if "weight" in table.column_names:
+        weight = table["weight"].to_numpy()
+        weighs = np.isfinite(weight) & (weight >= 0)
+    usable = good & complete & weighs
+    counts |= {
+        "unusable_ratings": int((~good).sum()),
+        "unusable_weights": int((~weighs).sum()),
+        "dropped": int((~complete).sum()),
+        "missing": (~predicted).sum(axis=0),
+    }
+    of_usable = _tally_ratings(table.filter(pa.array(usable)), prediction[usable], settings)
+    tested = np.unique(table["item_key"].to_numpy())
+    return of_usable._replace(tested=tested, counts={**of_usable.counts, **counts})
 
 
 def _is_rating(rating: Array, settings: MetricSettings) -> Array:
@@ -71,26 +53,21 @@ def _is_rating(rating: Array, settings: MetricSettings) -> Array:
     return np.isfinite(rating) & (rating <= highest)
 
 
-def _sort_ratings(table: pa.Table, rating: Array, prediction: Array) -> RatedPairs:
+def _tally_ratings(table: pa.Table, prediction: Array, settings: MetricSettings) -> Tally:
+    """Tally usable ratings, by user, then item. prediction : (n, models)."""
     (user, user_ids), (item, item_ids) = _ids(table["user_key"]), _ids(table["item"])
     item_key = np.empty(len(item_ids), np.int64)
     item_key[item] = table["item_key"].to_numpy()
     order = np.argsort(user * len(item_key) + item)
-    row_ptr = _pointer(user, len(user_ids))
+    row_ptr, item, rating = _pointer(user, len(user_ids)), item[order], table["rating"].to_numpy()[order]
     weight = table["weight"].to_numpy()[order] if "weight" in table.column_names else None
-    return RatedPairs(user_ids.to_numpy(), row_ptr, item_key, item[order], rating[order], prediction[order], weight)
-
-
-def _tally_ratings(
-    ratings: RatedPairs, tested: Array, counts: dict[str, int | Array], settings: MetricSettings
-) -> Tally:
-    row_ptr, rating = ratings.row_ptr, ratings.rating
+    same = (np.diff(item) == 0) & (np.diff(rows_of(row_ptr)) == 0)
     gain, relevant, place = kernel.gains(rating, settings.gain), rating >= settings.relevance, kernel.places(row_ptr)
     cuts = [WHOLE_LIST, *settings.ks]
     per_user: dict[OfModel, PerRow | Pooled] = {}
     per_item: dict[OfModel, Array] = {}
     shown: dict[OfModel, Array] = {}
-    for model, score in enumerate(ratings.prediction.T):
+    for model, score in enumerate(prediction[order].T):
         ranked = kernel.best_first(row_ptr, score)
         lists = Lists(row_ptr, place, gain[ranked], relevant[ranked], kernel.ties(row_ptr, score[ranked]))
         for measure, part in list_metrics(lists, cuts).items():
@@ -105,10 +82,10 @@ def _tally_ratings(
             per_user[OfModel(model, Measure(kind))] = Pooled(loss)
             per_item[OfModel(model, Measure(of_items))] = loss
         for k in settings.ks:
-            listed = np.bincount(ratings.item[ranked[place <= k]], minlength=len(ratings.item_key)) > 0
+            listed = np.bincount(item[ranked[place <= k]], minlength=len(item_key)) > 0
             shown[OfModel(model, Measure(MeasureKind.COVERAGE, k))] = listed
-    cells = Cells(row_ptr, ratings.item, ratings.user_key, ratings.item_key, ratings.weight)
-    return Tally(cells, per_user, per_item, shown, tested, counts)
+    cells = Cells(row_ptr, item, user_ids.to_numpy(), item_key, weight)
+    return Tally(cells, per_user, per_item, shown, item_key, {"users": len(user_ids), "duplicates": int(same.sum())})
 
 
 def list_metrics(lists: Lists, cuts: Sequence[int | None]) -> dict[Measure, PerRow]:
@@ -123,41 +100,33 @@ def list_metrics(lists: Lists, cuts: Sequence[int | None]) -> dict[Measure, PerR
     return metrics
 
 
-def ranking_tally(settings: MetricSettings) -> Callable[[pa.Table], Tally]:
-    """Tally of recommendations, which are judged by the user's test ratings where there are any.
+def ranking_tally(table: pa.Table, settings: MetricSettings) -> Tally:
+    """Tally recommendations, which are judged by the user's test ratings where there are any.
 
     It takes rows ``user_key, item_key, rank, rating, tested``: recommendations have a rank, test rows are tested.
     """
-
-    def tally(table: pa.Table) -> Tally:
-        table, counts = _with_ids(table, ["user_key", "item_key"])
-        tested = table["tested"].to_numpy()
-        rank, rating = (table[name].to_numpy().astype(np.float64) for name in ("rank", "rating"))
-        (user, user_ids), (item, item_ids) = _ids(table["user_key"]), _ids(table["item_key"])
-        width = len(item_ids)
-        pair, at = np.unique(user * width + item, return_inverse=True)
-        place, test_rating = np.full(len(pair), np.inf), np.full(len(pair), -1.0)
-        listed = np.where(rank >= 1, rank, np.inf)  # what is no rank is counted as a fault
-        place[at[~tested]], test_rating[at[tested]] = listed[~tested], rating[tested]
-        counts |= _faults(tested, rank, rating, at, settings)
-        shown = {
-            OfModel(0, Measure(MeasureKind.COVERAGE, k)): np.bincount(pair[place <= k] % width, minlength=width) > 0
-            for k in settings.ks
-        }
-        ids = user_ids.to_numpy(), item_ids.to_numpy()
-        cells, per_user, more = _judge(ids, pair, place, test_rating, settings)
-        with_test = np.unique(table["item_key"].to_numpy()[tested])
-        return Tally(cells, per_user, {}, shown, with_test, counts | more)
-
-    return tally
-
-
-def _faults(tested: Array, rank: Array, rating: Array, pair: Array, settings: MetricSettings) -> dict[str, int]:
-    return {
+    table, counts = _with_ids(table, ["user_key", "item_key"])
+    tested = table["tested"].to_numpy()
+    rank, rating = (table[name].to_numpy().astype(np.float64) for name in ("rank", "rating"))
+    (user, user_ids), (item, item_ids) = _ids(table["user_key"]), _ids(table["item_key"])
+    width = len(item_ids)
+    pair, at = np.unique(user * width + item, return_inverse=True)
+    place, test_rating = np.full(len(pair), np.inf), np.full(len(pair), -1.0)
+    listed = np.where(rank >= 1, rank, np.inf)  # what is no rank is counted as a fault
+    place[at[~tested]], test_rating[at[tested]] = listed[~tested], rating[tested]
+    counts |= {
         "unusable_ratings": int((tested & ~_is_rating(rating, settings)).sum()),
         "unusable_ranks": int((~tested & ~(rank >= 1)).sum()),
-        "duplicates": int(sum(chosen.sum() - len(np.unique(pair[chosen])) for chosen in (tested, ~tested))),
+        "duplicates": int(sum(chosen.sum() - len(np.unique(at[chosen])) for chosen in (tested, ~tested))),
     }
+    shown = {
+        OfModel(0, Measure(MeasureKind.COVERAGE, k)): np.bincount(pair[place <= k] % width, minlength=width) > 0
+        for k in settings.ks
+    }
+    ids = user_ids.to_numpy(), item_ids.to_numpy()
+    cells, per_user, more = _judge(ids, pair, place, test_rating, settings)
+    with_test = np.unique(table["item_key"].to_numpy()[tested])
+    return Tally(cells, per_user, {}, shown, with_test, counts | more)
 
 
 def _judge(

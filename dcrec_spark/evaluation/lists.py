@@ -128,29 +128,18 @@ def describe_lists(lists: DataFrame, training: DataFrame | None, length: int = 0
     both = ratings.join(places, "item_id", "full").select(
         F.coalesce("places", F.lit(0)).alias("places"), F.coalesce("ratings", F.lit(0)).alias("ratings")
     )
-    total = both.agg(
-        F.sum("places").alias("places"),
-        F.count_if(F.col("places") > 0).alias("items"),
-        F.sum(F.when(F.col("ratings") < RARE_BELOW, F.col("places")).otherwise(0)).alias("rare"),
-        F.sum(F.when(F.col("ratings") < RAREST_BELOW, F.col("places")).otherwise(0)).alias("rarest"),
-        F.max("places").alias("largest"),
-        F.sum(F.col("places") * F.col("ratings").cast("double")).alias("listed"),
-        F.sum("ratings").alias("ratings"),
-        F.sum(F.col("ratings") * F.col("ratings").cast("double")).alias("rated"),
+    total, rated, items, largest, listed, squares, rare, rarest = both.agg(
+        F.sum("places"),
+        F.sum("ratings"),
+        F.count_if(F.col("places") > 0),
+        F.max("places"),
+        F.sum(F.col("places") * F.col("ratings").cast("double")),
+        F.sum(F.col("ratings") * F.col("ratings").cast("double")),
+        *(F.sum(F.when(F.col("ratings") < few, F.col("places")).otherwise(0)) for few in (RARE_BELOW, RAREST_BELOW)),
     ).collect()[0]
-    if not total["places"] or (training is not None and not total["ratings"]):
+    if not total or (training is not None and not rated):
         raise DataError("lists: found no row of lists, or no rating, expected both")
-    rare, rarest, popularity = nan, nan, nan
+    shares = (nan, nan, largest / users, nan)
     if training is not None:
-        rare, rarest = total["rare"] / total["places"], total["rarest"] / total["places"]
-        popularity = (total["listed"] / total["places"]) / (total["rated"] / total["ratings"])
-    return ListComposition(
-        lists=int(users),
-        places=int(total["places"]),
-        items=int(total["items"]),
-        short=int(short),
-        rare_share=rare,
-        rarest_share=rarest,
-        largest_share=total["largest"] / users,
-        relative_popularity=popularity,
-    )
+        shares = (rare / total, rarest / total, largest / users, (listed / total) / (squares / rated))
+    return ListComposition(int(users), int(total), int(items), int(short), *shares)

@@ -111,11 +111,6 @@ class Measure(str):
         """Whether small values are good."""
         return self.kind in ERRORS or self.kind in COMPOSITION
 
-    @property
-    def of_whole_catalogue(self) -> "Measure":
-        """The measure of lists of unseen items from the whole catalogue."""
-        return Measure(self.kind, self.k, over_catalogue=True)
-
 
 def _wanted_instead(kind: MeasureKind, k: int | None, over_catalogue: bool) -> str:
     """Say what would make the parts a measure. Empty where they are one."""

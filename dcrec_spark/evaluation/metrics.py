@@ -13,7 +13,7 @@ probability of 3e-8.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
@@ -85,7 +85,7 @@ def evaluate(
     """
     of_model = {models: models} if isinstance(models, str) else dict(models)
     rows = _rows(predictions, of_model, columns)
-    sums = add_up(rows.repartition("user_key"), rating_tally(len(of_model), settings), _resampling(settings))
+    sums = add_up(rows.repartition("user_key"), partial(rating_tally, settings=settings), _resampling(settings))
     return _rating_metrics(sums, of_model, columns, settings, catalogue_size)
 
 
@@ -102,7 +102,7 @@ def evaluate_groups(
     """
     of_model = {models: models} if isinstance(models, str) else dict(models)
     rows = _rows(predictions, of_model, columns, group.cast("int").alias(GROUP)).repartition(GROUP, "user_key")
-    sums_of = add_up_groups(rows, rating_tally(len(of_model), settings), _resampling(settings))
+    sums_of = add_up_groups(rows, partial(rating_tally, settings=settings), _resampling(settings))
     return {number: _rating_metrics(sums, of_model, columns, settings, None) for number, sums in sums_of.items()}
 
 
@@ -140,8 +140,7 @@ def evaluate_arrays(
     and the errors are those of :func:`evaluate`.
     """
     columns = {f"prediction_{number}": column for number, column in enumerate(predictions.values())}
-    tally = rating_tally(len(predictions), settings)(pa.table({**pairs, **columns}))
-    sums = add_up_here(tally, _resampling(settings))
+    sums = add_up_here(rating_tally(pa.table({**pairs, **columns}), settings), _resampling(settings))
     return _rating_metrics(sums, {name: name for name in predictions}, _PLAIN, settings, catalogue_size)
 
 
@@ -214,7 +213,7 @@ def evaluate_ranking(
     listed = _entries(recommendations, "user_id", "item_id", rank="rank")
     tested = _entries(test, columns.user, columns.item, rating=columns.rating)
     by_user = listed.unionByName(tested).repartition("user_key")
-    sums = add_up(by_user, ranking_tally(settings), _resampling(settings))
+    sums = add_up(by_user, partial(ranking_tally, settings=settings), _resampling(settings))
     composition = None
     if training is not None:
         composition = describe_lists(recommendations.where(F.col("rank") <= settings.ks[-1]), training)
@@ -232,7 +231,7 @@ def ranking_metrics(
 
     entries : as :func:`dcrec_spark.evaluation.entries.ranking_tally` takes them.
     """
-    sums = add_up_here(ranking_tally(settings)(entries), _resampling(settings))
+    sums = add_up_here(ranking_tally(entries, settings), _resampling(settings))
     return _ranking_metrics(sums, catalogue_size, model, _PLAIN, settings, composition)
 
 
@@ -245,8 +244,10 @@ def _ranking_metrics(
     composition: ListComposition | None,
 ) -> Metrics:
     _require_ratings(sums, columns)
-    _require_lists(sums, settings)
-    scores = {measure.of_whole_catalogue: score for measure, score in _scores(sums, 0, catalogue_size)}
+    for k, lists in zip(settings.ks, sums.counts["lists_of_k"], strict=True):
+        if not lists:
+            raise DataError(f"no user with test ratings has a list of {k} recommendations: rank more, or ask for less")
+    scores = {Measure(of.kind, of.k, over_catalogue=True): score for of, score in _scores(sums, 0, catalogue_size)}
     if composition is not None:
         for kind, value in composition.measures.items():
             measure = Measure(kind, settings.ks[-1], over_catalogue=True)
@@ -322,18 +323,17 @@ def _scores(sums: Sums, model: int, catalogue_size: int | None) -> Iterator[tupl
         elif measure.kind is not MeasureKind.COVERAGE:
             yield measure, _score(parts, int(parts[0, 1]), int(parts[0, 1]))
         elif catalogue_size is not None:
-            yield measure, _coverage(int(parts[0, 0]), catalogue_size)
+            shown = int(parts[0, 0])
+            if shown > catalogue_size:
+                raise ConfigError(
+                    f"catalogue_size: found {catalogue_size}, expected at least the {shown} items that are shown"
+                )
+            yield measure, Score(np.array([shown / catalogue_size]), catalogue_size, units=0)
 
 
 def _score(parts: Array, n: int, units: int) -> Score:
     total, weight = parts.T
     return Score(np.divide(total, weight, out=np.full(len(weight), np.nan), where=weight > 0), n, units)
-
-
-def _coverage(shown: int, catalogue_size: int) -> Score:
-    if shown > catalogue_size:
-        raise ConfigError(f"catalogue_size: found {catalogue_size}, expected at least the {shown} items that are shown")
-    return Score(np.array([shown / catalogue_size]), catalogue_size, units=0)
 
 
 def _require_ratings(sums: Sums, columns: Columns) -> None:
@@ -370,9 +370,3 @@ def _require_predictions(sums: Sums, columns: Sequence[str], settings: MetricSet
         raise DataError(
             f"none of the {rows} test ratings has a finite prediction: are they of the same users and items?"
         )
-
-
-def _require_lists(sums: Sums, settings: MetricSettings) -> None:
-    for k, lists in zip(settings.ks, sums.counts["lists_of_k"], strict=True):
-        if not lists:
-            raise DataError(f"no user with test ratings has a list of {k} recommendations: rank more, or ask for less")

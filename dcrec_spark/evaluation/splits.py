@@ -150,7 +150,12 @@ def split_by_time(
     if within_users:
         known = F.when(time.isNull(), F.raise_error(F.lit(f"column {timestamp!r} has nulls"))).otherwise(time)
         return _parts(_ranked_parts(ratings, [known], shares, seed, columns), len(shares))
-    cuts = _moments(ratings.select(time.alias("time")), _bounds(shares), timestamp)
+    times = ratings.select(time.alias("time"))
+    rows, n, first, last = times.agg(F.count("*"), F.count("time"), F.min("time"), F.max("time")).collect()[0]
+    if n < rows or not rows:
+        raise DataError(f"column {timestamp!r} has {rows - n} nulls in {rows} rows; expected a time in every row")
+    places = [math.floor(n * bound + 0.5) for bound in _bounds(shares)]
+    cuts = [last + 1 if place >= n else _moment(times, place, first, last) for place in places]
     return _parts(ratings.withColumn(_PART, _count_passed(time, [F.lit(cut) for cut in cuts])), len(shares))
 
 
@@ -233,15 +238,6 @@ def _time(ratings: DataFrame, column: str) -> Column:
     if isinstance(kind, IntegralType):
         return value.cast("long")
     raise DataError(f"column {column!r} is of type {kind.simpleString()}, expected timestamps, dates or whole numbers")
-
-
-def _moments(times: DataFrame, bounds: Sequence[float], column: str) -> list[int]:
-    """First time of each part but the first. ``column`` is what an error calls it."""
-    rows, n, first, last = times.agg(F.count("*"), F.count("time"), F.min("time"), F.max("time")).collect()[0]
-    if n < rows or not rows:
-        raise DataError(f"column {column!r} has {rows - n} nulls in {rows} rows; expected a time in every row")
-    places = [math.floor(n * bound + 0.5) for bound in bounds]
-    return [last + 1 if place >= n else _moment(times, place, first, last) for place in places]
 
 
 def _moment(times: DataFrame, before: int, low: int, high: int) -> int:

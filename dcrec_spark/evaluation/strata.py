@@ -4,7 +4,7 @@ A mean over all hides which users a model serves. A stratum has the users, or th
 ratings lie within its bounds. Equal numbers are never divided, so there may be fewer strata than wanted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -105,21 +105,16 @@ def evaluate_strata(
         of_side = f"{_COUNT}_{side}"
         counts = training.groupBy(quoted(column)).agg(F.count("*").alias(of_side))
         counted = counted.join(counts, column, "left").fillna(0, [of_side])
-        parts += [(side, *bounds) for bounds in _strata_of(counted, of_side, column, most)]
+        # One row for each distinct number, of which there are few: together they can't exceed the ratings.
+        sizes = counted.groupBy(of_side).agg(F.count_distinct(quoted(column))).toPandas().sort_values(of_side)
+        numbers, members = sizes.to_numpy().T
+        for lowest, highest in bounds_of(numbers, members, most):
+            parts.append((side, lowest, highest, int(members[(numbers >= lowest) & (numbers <= highest)].sum())))
     # Each row is in a stratum of users and in one of items; they are numbered together.
-    numbers = [
+    in_part = [
         F.when(F.col(f"{_COUNT}_{side}").between(lowest, highest), F.lit(number))
         for number, (side, lowest, highest, _) in enumerate(parts)
     ]
-    rows = counted.withColumn(_STRATUM, F.explode(F.array_compact(F.array(*numbers))))
+    rows = counted.withColumn(_STRATUM, F.explode(F.array_compact(F.array(*in_part))))
     metrics = evaluate_groups(rows, F.col(_STRATUM), models, columns, settings)
     return [Stratum(*part, metrics[number]) for number, part in enumerate(parts)]
-
-
-def _strata_of(counted: DataFrame, count: str, member: str, most: int) -> Iterator[tuple[int, int, int]]:
-    # One row for each distinct number, of which there are few: together they can't exceed the ratings.
-    sizes = counted.groupBy(count).agg(F.count_distinct(quoted(member)).alias("members")).toPandas()
-    sizes = sizes.sort_values(count)
-    counts, members = sizes[count].to_numpy(), sizes.members.to_numpy()
-    for lowest, highest in bounds_of(counts, members, most):
-        yield lowest, highest, int(members[(counts >= lowest) & (counts <= highest)].sum())

@@ -19,8 +19,9 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.evaluation.measures import Measure
-from dcrec_spark.kernels.bootstrap import Cells, Pooled, Seeds, resampled_sums
-from dcrec_spark.kernels.metrics import PerRow, error_means, rows_of
+from dcrec_spark.kernels.bootstrap import Cells, Pooled, resampled_sums
+from dcrec_spark.kernels.csr import rows_of
+from dcrec_spark.kernels.metrics import PerRow, error_means
 from dcrec_spark.spark.compat import apply_in_arrow, collect_arrow
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.preflight import require_workers
@@ -66,22 +67,17 @@ class Resampling:
     replications: int
     seed: int
 
-    def of_users(self, cells: Cells, metrics: Mapping[OfModel, PerRow | Pooled]) -> dict[OfModel, Array]:
-        """Total and weight of metrics of users, as they are and in each replication. (1 + replications, 2) each."""
-        return self._sums(cells, metrics, Seeds(self.seed, self.seed + 1))
+    def sums(self, cells: Cells, metrics: Mapping[OfModel, PerRow | Pooled], are_users: bool) -> dict[OfModel, Array]:
+        """Total and weight of metrics of rows, as they are and in each replication. (1 + replications, 2) each.
 
-    def of_items(self, cells: Cells, metrics: Mapping[OfModel, PerRow | Pooled]) -> dict[OfModel, Array]:
-        """Return the same of items, which are the rows then: users and items have the same draws here and there."""
-        return self._sums(cells, metrics, Seeds(self.seed + 1, self.seed))
-
-    def _sums(self, cells: Cells, metrics: Mapping[OfModel, PerRow | Pooled], seeds: Seeds) -> dict[OfModel, Array]:
-        sums = resampled_sums(cells, list(metrics.values()), seeds, self.replications)
+        are_users : else the rows are items. Users and items have the same draws as rows and as columns.
+        """
+        seeds = self.seed, self.seed + 1
+        sums = resampled_sums(cells, list(metrics.values()), seeds if are_users else seeds[::-1], self.replications)
         return {name: sums[:, number] for number, name in enumerate(metrics)}
 
 
-# ---- the arrays of a cell: names of the three kinds of measures, and of counts
-
-
+# Names of the arrays of a cell: of three kinds of measures, and of counts.
 _PER_ITEM, _SHOWN, _SUM, _COUNT = "per_item", "shown", "sum", "count"
 
 
@@ -156,7 +152,7 @@ def add_up_here(tally: Tally, resampling: Resampling) -> Sums:
 
 def _cells(tally: Tally, resampling: Resampling, n_buckets: int) -> pa.RecordBatch:
     of = tally.cells
-    cells = {_USERS: _name_arrays(resampling.of_users(of, tally.per_user), tally.counts)}
+    cells = {_USERS: _name_arrays(resampling.sums(of, tally.per_user, are_users=True), tally.counts)}
     bucket, user = of.col_key % n_buckets, of.row_key[rows_of(of.row_ptr)]
     for number in np.union1d(bucket, tally.tested % n_buckets).tolist():
         here = bucket == number
@@ -192,7 +188,7 @@ def _item_sums(parts: list[dict[str, Array]], resampling: Resampling) -> dict[st
         user_key, user = np.unique(whole["user"][order], return_inverse=True)
         cells = Cells(np.concatenate([[0], np.cumsum(counts)]), user, item_key, user_key)
         means = {of: error_means(cells.row_ptr, error[order]) for of, error in errors.items()}
-        sums |= resampling.of_items(cells, means)
+        sums |= resampling.sums(cells, means, are_users=False)
     return _name_arrays(
         sums, {"items": len(np.unique(whole["tested"])), "items_measured": len(np.unique(whole["item"]))}
     )

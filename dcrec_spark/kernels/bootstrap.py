@@ -53,13 +53,6 @@ class Pooled(NamedTuple):
     counted: Floats | None = None
 
 
-class Seeds(NamedTuple):
-    """Seeds of the draws of rows and of columns, which differ: a user and an item of one name share no draws."""
-
-    rows: int
-    cols: int
-
-
 def poisson_weights(seed: int, key: NDArray[np.int64], replications: int) -> NDArray[np.uint8]:
     """Draw how often each row takes part in each replication, (n, replications).
 
@@ -72,14 +65,18 @@ def poisson_weights(seed: int, key: NDArray[np.int64], replications: int) -> NDA
     return weights
 
 
-def resampled_sums(cells: Cells, metrics: Sequence[PerRow | Pooled], seeds: Seeds, replications: int) -> Floats:
+def resampled_sums(
+    cells: Cells, metrics: Sequence[PerRow | Pooled], seeds: tuple[int, int], replications: int
+) -> Floats:
     """Add up metrics over the rows: as they are, then in each replication.
+
+    seeds : of the draws of rows and of columns, which differ: a user and an item of one name share no draws.
 
     Returns (1 + replications, metrics, 2): total and weight, whose ratio is the metric. The weight counts rows, or
     cells, or adds up their weights. Sums of disjoint sets of rows may be added.
     """
-    row_weights = _with_plain(seeds.rows, cells.row_key, replications)
-    col_weights = _with_plain(seeds.cols, cells.col_key, replications)
+    row_weights = _with_plain(seeds[0], cells.row_key, replications)
+    col_weights = _with_plain(seeds[1], cells.col_key, replications)
     weight_of_cell = np.ones(len(cells.col)) if cells.weight is None else cells.weight
     sums = np.zeros((1 + replications, len(metrics), 2))
     width = max(1, _HELD // (len(row_weights) + len(col_weights) + 1))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from dcrec_spark.kernels.csr import inner_products
+from dcrec_spark.kernels.csr import inner_products, rows_of
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Shared, System
 from dcrec_spark.kernels.solvers import assemble, gather, solve
@@ -82,7 +82,7 @@ def predictions(pairs: RatingBlock, users: Floats, items: Floats, shared: Shared
     the inbox.
     """
     rank = items.shape[1] - design.biases
-    row = np.repeat(np.arange(len(users)), np.diff(pairs.row_ptr))
+    row = rows_of(pairs.row_ptr)
     users = design.face(users, design.rank(items, False, False), True)
     theta, beta = (np.ascontiguousarray(side[:, :rank]) for side in (users, items))
     predicted = inner_products(pairs.row_ptr, pairs.col, theta, beta) + shared.intercept

@@ -35,6 +35,11 @@ class CountBlock(NamedTuple):
         return CountBlock(loop_input(self.row_ptr), loop_input(self.col), *numbers)
 
 
+def rows_of(row_ptr: Pointers) -> Pointers:
+    """Return the row of each nonzero, (nnz,)."""
+    return np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
+
+
 def group_values(group: NDArray[Any], n_groups: int, values: NDArray[Any]) -> tuple[Pointers, NDArray[Any]]:
     """Sort values by group. Values of one group keep their order.
 

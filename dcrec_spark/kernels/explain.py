@@ -76,39 +76,37 @@ _Parts = tuple[Floats, Floats, Floats]
 
 def explain_ridge(block: RatingBlock, system: System, wanted: Wanted, rank: int) -> Explained:
     """Explain theta . beta of ``rank`` factors as ``system`` determines it. A row without a solution has NaN."""
-    return _collect(_ridge_parts(block, system, wanted, rank), block.row_ptr, wanted)
+    sources, bordered = system.full_sources, system.is_bordered
+
+    def parts() -> Iterator[_Parts]:
+        for row, (matrix, _) in enumerate(assemble(block, system)):
+            start, end = int(block.row_ptr[row]), int(block.row_ptr[row + 1])
+            sought = np.zeros((len(wanted.of_row(row)), len(matrix)), matrix.dtype)
+            sought[:, :rank] = sources[wanted.of_row(row), :rank]
+            of_pair = solve(matrix, sought.T).T
+            of_rating = gather(sources, block, start, end, bordered) * system.pull[start:end, None]
+            yield of_pair @ system.right[row], of_pair, of_rating
+
+    return _collect(parts(), block.row_ptr, wanted)
 
 
 def explain_poisson(block: CountBlock, users: UserGammas, cols: Floats, means: Floats, wanted: Wanted) -> Explained:
     """Explain preferences by posterior means. cols, means : (m, K), exp(E[log beta]) and E[beta] of the inbox."""
-    return _collect(_poisson_parts(block, users, cols, means, wanted), block.row_ptr, wanted)
-
-
-def _ridge_parts(block: RatingBlock, system: System, wanted: Wanted, rank: int) -> Iterator[_Parts]:
-    sources, bordered = system.full_sources, system.is_bordered
-    for row, (matrix, _) in enumerate(assemble(block, system)):
-        start, end = int(block.row_ptr[row]), int(block.row_ptr[row + 1])
-        sought = np.zeros((len(wanted.of_row(row)), len(matrix)), matrix.dtype)
-        sought[:, :rank] = sources[wanted.of_row(row), :rank]
-        of_pair = solve(matrix, sought.T).T
-        of_rating = gather(sources, block, start, end, bordered) * system.pull[start:end, None]
-        yield of_pair @ system.right[row], of_pair, of_rating
-
-
-def _poisson_parts(
-    block: CountBlock, users: UserGammas, cols: Floats, means: Floats, wanted: Wanted
-) -> Iterator[_Parts]:
     rank = cols.shape[1]
     per_rate = block.counts / rates(block, geometric_mean(users.shape, users.rate), cols)
     above = ((users.shape - users.prior) / users.rate)[:, :rank]
     prior = (users.prior / users.rate)[:, :rank]
-    for row in range(len(above)):
-        start, end = int(block.row_ptr[row]), int(block.row_ptr[row + 1])
-        share = per_rate[start:end, None] * cols[block.col[start:end]]
-        total = share.sum(axis=0)
-        share /= np.where(total > 0, total, 1.0)
-        sought = means[wanted.of_row(row)]
-        yield sought @ prior[row], sought * above[row], share
+
+    def parts() -> Iterator[_Parts]:
+        for row in range(len(above)):
+            start, end = int(block.row_ptr[row]), int(block.row_ptr[row + 1])
+            share = per_rate[start:end, None] * cols[block.col[start:end]]
+            total = share.sum(axis=0)
+            share /= np.where(total > 0, total, 1.0)
+            sought = means[wanted.of_row(row)]
+            yield sought @ prior[row], sought * above[row], share
+
+    return _collect(parts(), block.row_ptr, wanted)
 
 
 def _collect(rows: Iterator[_Parts], row_ptr: NDArray[np.int64], wanted: Wanted) -> Explained:

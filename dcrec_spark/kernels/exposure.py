@@ -14,7 +14,7 @@ theirs:
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,11 +44,6 @@ class Scaling(NamedTuple):
         scale = np.sqrt(np.full(len(variance), variance.mean()) if together else variance)
         # Equal numbers tell no rows apart, and stay at zero.
         return cls(tuple(mean.tolist()), tuple(np.where(scale > 0, scale, 1.0).tolist()), names)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return the scaling that JSON holds as an object of lists."""
-        return cls(*(tuple(values[name]) for name in cls._fields))
 
     def scaled(self, raw: Floats) -> Floats:
         """Scale (n, numbers). Missing and infinite numbers are at their mean."""
@@ -93,17 +88,6 @@ class Form(NamedTuple):
     def front(self, width: int) -> int:
         """Count the numbers before those of the link, in vectors of so many numbers."""
         return width - self.linked if self.linked else 0
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the form as JSON holds it."""
-        both = None if self.composition is None else [scaling._asdict() for scaling in self.composition]
-        return {**self._asdict(), "composition": both}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Form":
-        """Return what :meth:`as_json` gave."""
-        both = values["composition"]
-        return cls(**{**values, "composition": None if both is None else tuple(map(Scaling.from_json, both))})
 
     @property
     def is_low_rank(self) -> bool:

@@ -30,6 +30,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dcrec_spark.kernels.csr import rows_of
+
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -80,11 +82,6 @@ def gains(rating: Floats, kind: str) -> Floats:
     if kind == "rel":
         return rating
     return np.exp2(rating) - 1 if kind == "2^rel-1" else np.exp2(rating - 1)
-
-
-def rows_of(row_ptr: Ints) -> Ints:
-    """Return the row of each entry."""
-    return np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
 
 
 def places(row_ptr: Ints) -> Floats:

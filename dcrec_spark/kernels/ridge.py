@@ -98,31 +98,21 @@ def confounder_sums(
     return sums[:, 0], sums[:, 1]
 
 
-def known_by_items(items: Floats, has_confounder: bool, shared: Shared, design: Design) -> Known:
-    """Return the known part of each pair's mean before its user is solved, by item, for :func:`users_system`.
+def known_part(others: Floats, of_users: bool, has_confounder: bool, shared: Shared, design: Design) -> Known:
+    """Return the known part of each pair's mean before a side is solved, by row of the other, for :func:`row_systems`.
 
-    items : (m, K + Q + P (+ 1)).
+    others : the other side's rows, items (m, K + Q + P (+ 1)) or users (m, K + P + Q (+ 1) (+ 1)).
+    of_users : whether the users are solved.
     """
-    known = _known(items, design.rank(items, False, has_confounder), False, shared, design)
-    return known._replace(gamma=_of_all(shared.gamma)) if has_confounder and not design.per_user else known
-
-
-def known_by_users(users: Floats, has_confounder: bool, shared: Shared, design: Design) -> Known:
-    """Return the known part of each pair's mean before its item is solved, by user, for :func:`items_system`.
-
-    users : (m, K + P + Q (+ 1) (+ 1)).
-    """
-    own_weight = has_confounder and design.per_user
-    known = _known(users, design.rank(users, True, has_confounder), True, shared, design)
-    if own_weight:
-        return known._replace(gamma=np.ascontiguousarray(users[:, -1]))
-    return known._replace(gamma=_of_all(shared.gamma)) if has_confounder else known
-
-
-def _known(others: Floats, rank: int, are_users: bool, shared: Shared, design: Design) -> Known:
+    rank = design.rank(others, not of_users, has_confounder)
     of_source, end = _of_all(shared.intercept), rank + design.user_covariates + design.item_covariates
-    slopes = np.ascontiguousarray(others[:, rank + design.covariates(are_users) : end])
-    return Known(of_source + others[:, end].astype(np.float64) if design.biases else of_source, slopes=slopes)
+    slopes = np.ascontiguousarray(others[:, rank + design.covariates(not of_users) : end])
+    known = Known(of_source + others[:, end].astype(np.float64) if design.biases else of_source, slopes=slopes)
+    if not has_confounder:
+        return known
+    if not design.per_user:
+        return known._replace(gamma=_of_all(shared.gamma))
+    return known if of_users else known._replace(gamma=np.ascontiguousarray(others[:, -1]))
 
 
 def _of_all(number: float) -> NDArray[np.float64]:
@@ -130,108 +120,54 @@ def _of_all(number: float) -> NDArray[np.float64]:
     return np.full(1, number, np.float64)
 
 
-def users_system(
+def row_systems(
     block: RatingBlock,
-    items: Floats,
+    others: Floats,
     sums: Mapping[str, Array],
     shared: Shared,
     design: Design,
     reg: Regulariser,
+    of_users: bool,
     known: Known | None = None,
 ) -> System:
-    """Set up the normal equations of each user: of his preference and his confounder weight, jointly.
+    """Set up the normal equations of each row: of users of their preference and confounder weight, jointly.
 
-    block : the ratings of n users. items : (m, K + Q + P (+ 1)), the items of the inbox.
-    sums : of :func:`dcrec_spark.kernels.ridge_sums.item_sums`, over all items.
-    shared : the terms of all pairs. design, reg : of the model.
-    known : of :func:`known_by_items`, where that is made already.
+    block : the ratings of n rows. others : (m, K + Q + P (+ 1)) the items, or (m, K + P + Q (+ 1) (+ 1)) the users, of
+    the inbox. sums : of :mod:`dcrec_spark.kernels.ridge_sums`, over all rows of the other side.
+    shared : the terms of all pairs. design, reg : of the model. of_users : whether the block is one of users.
+    known : of :func:`known_part`, where that is made already.
 
-    Returns
-    -------
-    System
-        Of unknowns (n, K + Q (+ 1) (+ 1)), the bias after the factors and slopes, the confounder weight last, where the
-        users have them.
+    Returns the system of unknowns (n, K + Q (+ 1) (+ 1)) of users, (n, K + P (+ 1)) of items: factors, slopes, the
+    bias, and of users last the confounder weight.
     """
-    rank, gram = design.rank(items, False, block.has_confounder), sums["augmented"]
-    at = TermColumns.of_items(rank, block.exposure.shape[1], design)
-    known = known or known_by_items(items, block.has_confounder, shared, design)
-    everyones = _everyones(block, gram, at, shared, design)
-    own_weight = block.has_confounder and design.per_user
-    if block.has_confounder and not own_weight:
-        everyones += shared.gamma * (block.exposure @ gram[at.exposure, at.sources])
-    ridge = reg.of_rows(block.n_pairs, rank, True, design)
-    system = _without_confounder(block, items, gram, at, ridge, known, everyones, design)
-    if own_weight:
-        system = _with_confounder(system, block, gram, at, known, shared, design, reg)
-    return _in_precision(system, items.dtype)
-
-
-def items_system(
-    block: RatingBlock,
-    users: Floats,
-    sums: Mapping[str, Array],
-    shared: Shared,
-    design: Design,
-    reg: Regulariser,
-    known: Known | None = None,
-) -> System:
-    """Set up the normal equations of each item, unknowns (n, K + P (+ 1)), bias last: :func:`users_system` mirrored.
-
-    users : (m, K + P + Q (+ 1) (+ 1)). sums : :func:`dcrec_spark.kernels.ridge_sums.user_sums` over all users.
-    known : of :func:`known_by_users`, where that is made already.
-    """
-    own_weight = block.has_confounder and design.per_user
-    rank, gram = design.rank(users, True, block.has_confounder), sums["augmented"]
-    at = TermColumns.of_users(rank, block.exposure.shape[1], design)
-    known = known or known_by_users(users, block.has_confounder, shared, design)
-    everyones = _everyones(block, gram, at, shared, design)
-    if block.has_confounder:
-        drawn = gram[at.weighted, at.sources] if own_weight else shared.gamma * gram[at.exposure, at.sources]
-        everyones += block.exposure @ drawn
-    ridge = reg.of_rows(block.n_pairs, rank, False, design)
-    system = _without_confounder(block, users, gram, at, ridge, known, everyones, design)
-    return _in_precision(system, users.dtype)
-
-
-def _everyones(block: RatingBlock, gram: Array, at: TermColumns, shared: Shared, design: Design) -> Floats:
-    """Add up the known part of each mean, without the confounder, times the sources, over all pairs. (n, sources).
-
-    gram : Gram matrix of the other side, whose columns ``at`` locates.
-    """
-    everyone = shared.intercept * gram[at.sources, at.one]
-    if design.biases:
-        everyone = everyone + gram[at.sources, at.other].sum(axis=1)
+    has_confounder, own_weight = block.has_confounder, block.has_confounder and design.per_user
+    rank, gram = design.rank(others, not of_users, has_confounder), sums["augmented"]
+    locate = TermColumns.of_items if of_users else TermColumns.of_users
+    at = locate(rank, block.exposure.shape[1], design)
+    known = known or known_part(others, of_users, has_confounder, shared, design)
+    # The known part of each mean times the sources, over all pairs, (n, sources).
+    everyone = shared.intercept * gram[at.sources, at.one] + gram[at.sources, at.other].sum(axis=1)
     everyones = np.tile(everyone, (len(block.row_ptr) - 1, 1))
     if at.slopes.stop > at.slopes.start:
         everyones += block.covariates @ gram[at.slopes, at.sources]
-    return everyones
-
-
-def _without_confounder(
-    block: RatingBlock,
-    others: Floats,
-    gram: Array,
-    at: TermColumns,
-    ridge: Floats,
-    known: Known,
-    everyones: Floats,
-    design: Design,
-) -> System:
-    """Set up the system of the factors and the bias alone.
-
-    known : of each mean. everyones : its sums over all pairs times the sources, (n, sources).
-    """
+    if has_confounder and not (own_weight and of_users):
+        drawn = gram[at.weighted, at.sources] if own_weight else shared.gamma * gram[at.exposure, at.sources]
+        everyones += block.exposure @ drawn
     curvature, pull = pulls(block, known, design, others.dtype)
-    return System(
+    system = System(
         sources=others,
         curvature=curvature,
         pull=pull,
         base=design.on_preference * gram[np.ix_(at.sources, at.sources)],
-        ridge=ridge,
+        ridge=reg.of_rows(block.n_pairs, rank, of_users, design),
         border=np.zeros((len(everyones), 0)),
         right=-design.on_preference * everyones,
         rank=len(at.sources) - design.biases,
     )
+    if own_weight and of_users:
+        system = _with_confounder(system, block, gram, at, known, shared, design, reg)
+    arrays = {name: each.astype(others.dtype, copy=False) for name, each in system._asdict().items() if name != "rank"}
+    return system._replace(**arrays)
 
 
 def _with_confounder(
@@ -273,8 +209,3 @@ def _with_confounder(
     return system._replace(
         base=base, ridge=np.column_stack([system.ridge, np.full(n, prior)]), border=border, right=right
     )
-
-
-def _in_precision(system: System, dtype: Any) -> System:
-    arrays = {name: value.astype(dtype, copy=False) for name, value in system._asdict().items() if name != "rank"}
-    return system._replace(**arrays)

@@ -21,37 +21,23 @@ from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulari
 from dcrec_spark.kernels.threads import loop_input, over_rows
 
 
-def item_sums(rows: Floats, exposure: Floats, design: Design) -> Sums:
-    """Compute what the users need of all items (float64).
+def side_sums(rows: Floats, exposure: Floats, design: Design, is_user: bool) -> Sums:
+    """Compute what the other side, the shared terms and the objective need of all rows of a side (float64).
 
-    gram : (K, K) of the factors. augmented : of the rows [beta, q, rho, 1, (c,) lambda].
+    gram : (K, K) of the factors. augmented : of the rows [theta, p, kappa, (b,) 1, (gamma pi,) (pi)] of users, and
+    [beta, q, rho, 1, (c,) lambda] of items.
 
-    rows : (n, K + Q + P (+ 1)) [beta, q, rho (, c)]. exposure : (n, L).
+    rows : (n, K + P + Q (+ 1) (+ 1)) [theta, p, kappa (, b) (, gamma)], or [beta, q, rho (, c)]. exposure : (n, L).
     """
-    rank, end = design.rank(rows, False, False), rows.shape[1] - design.biases
-    one = np.ones((len(rows), 1))
-    return _grams(rank, rows[:, :end], one, rows[:, end:], exposure)
-
-
-def user_sums(rows: Floats, exposure: Floats, design: Design) -> Sums:
-    """Compute what the items, the shared terms and the objective need of all users (float64).
-
-    gram : (K, K) of the factors. augmented : of the rows [theta, p, kappa, (b,) 1, (gamma pi,) (pi)].
-
-    rows : (n, K + P + Q (+ 1) (+ 1)) [theta, p, kappa (, b) (, gamma)]. exposure : (n, L).
-    """
-    own_weight = exposure.shape[1] > 0 and design.per_user
-    rank = design.rank(rows, True, exposure.shape[1] > 0)
-    pi = exposure.astype(np.float64)
-    parts = [rows[:, : rows.shape[1] - own_weight], np.ones((len(rows), 1))]
-    if own_weight:
-        parts.append(pi * rows[:, -1:])
-    if design.shares_gamma:
-        parts.append(pi)
-    return _grams(rank, *parts)
-
-
-def _grams(rank: int, *parts: Floats) -> Sums:
+    rank = design.rank(rows, is_user, exposure.shape[1] > 0)
+    one, exposed = np.ones((len(rows), 1)), exposure.astype(np.float64)
+    if is_user:
+        own_weight = exposure.shape[1] > 0 and design.per_user
+        parts = [rows[:, : rows.shape[1] - own_weight], one]
+        parts += [exposed * rows[:, -1:]] * own_weight + [exposed] * design.shares_gamma
+    else:
+        end = rows.shape[1] - design.biases
+        parts = [rows[:, :end], one, rows[:, end:], exposed]
     augmented = np.hstack([part.astype(np.float64, copy=False) for part in parts])
     gram = augmented.T @ augmented
     return {"gram": np.ascontiguousarray(gram[:rank, :rank]), "augmented": gram}
@@ -62,7 +48,7 @@ def penalty(
 ) -> dict[str, Array]:
     """Compute the regularisers of a block's rows, and the users' squared departures from gamma (float64).
 
-    rows : the block's, as :func:`item_sums` or :func:`user_sums` take them.
+    rows : the block's, as :func:`side_sums` takes them.
     """
     own_weight = is_user and block.has_confounder and design.per_user
     rank = design.rank(rows, is_user, block.has_confounder)
@@ -132,8 +118,8 @@ def shared_and_objective(
 ) -> tuple[Shared, float]:
     """Solve for the shared terms that minimise J given all else, and J there. J is quadratic in them.
 
-    users : :func:`user_sums` of all users and their :func:`penalty`.
-    items : :func:`item_sums`, :func:`observed_sums`, :func:`penalty` of all items.
+    users : :func:`side_sums` of all users and their :func:`penalty`.
+    items : :func:`side_sums`, :func:`observed_sums`, :func:`penalty` of all items.
     shared : the terms that the rows were solved with.
     design, reg : of the model. fit_intercept : whether beta_0 is free, else it is 0.
     """
@@ -144,7 +130,7 @@ def shared_and_objective(
         solution[free] = np.linalg.lstsq(of_shared.curvature[free, free], of_shared.slope[free])[0]
     intercept, gamma = [*map(float, solution), 0.0][:2]
     moved = gamma - shared.gamma if design.per_user else 0.0
-    return Shared(intercept, gamma, moved), of_shared.at(solution) + _departures(users, reg)
+    return Shared(intercept, gamma, moved), of_shared.at(solution)
 
 
 def objective(
@@ -152,12 +138,11 @@ def objective(
 ) -> float:
     """Compute J where the shared terms are those that the rows were solved with, from the sums of both sides."""
     of_shared = _OfShared.of(users, items, shared, design, reg)
-    at = np.array([shared.intercept, shared.gamma])[: len(of_shared.slope)]
-    return of_shared.at(at) + _departures(users, reg)
+    return of_shared.at(np.array([shared.intercept, shared.gamma])[: len(of_shared.slope)])
 
 
 class _OfShared(NamedTuple):
-    """J without the users' departures, as a function of the shared terms."""
+    """J as a function of the shared terms."""
 
     at_zero: float
     slope: Array
@@ -174,16 +159,13 @@ class _OfShared(NamedTuple):
         drawn = np.array([[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]])[: 1 + has_gamma]
         regs = [reg.intercept, 0.0 if design.pooled else reg.confounder][: 1 + has_gamma]
         at_zero = items["square"] + w0 * residual @ product @ residual + users["penalty"] + items["penalty"]
+        at_zero += reg.confounder * users.get("departure_square", 0.0)
         slope = items["linear"] - w0 * drawn @ product @ residual
         return cls(float(at_zero), slope, items["curvature"] + w0 * drawn @ product @ drawn.T + np.diag(regs))
 
     def at(self, terms: Array) -> float:
         """Return J there."""
         return float(self.at_zero - 2.0 * terms @ self.slope + terms @ self.curvature @ terms)
-
-
-def _departures(users: Mapping[str, Array], reg: Regulariser) -> float:
-    return reg.confounder * float(users.get("departure_square", 0.0))
 
 
 def _products(users: Mapping[str, Array], items: Mapping[str, Array], design: Design) -> NDArray[np.float64]:

@@ -126,40 +126,35 @@ class Design(NamedTuple):
 
 
 class Regulariser(NamedTuple):
-    """1 / prior variance of each part, with unit noise. Slopes have that of gamma, ``confounder``.
+    """1 / prior variance of each part, with unit noise: of both sides' factors, of gamma and slopes, beta_0, biases.
 
     by_count : whether each row's number of ratings multiplies that of its factors. A bias never counts: with r times
     the count it would keep 1 / (1 + r) of its deviation after any number of ratings.
     """
 
-    user: float
-    item: float
+    factor: float
     confounder: float
     intercept: float
-    user_bias: float = 1.0
-    item_bias: float = 1.0
+    bias: float = 1.0
     by_count: bool = False
 
     def of_rows(self, pairs: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> NDArray[np.float64]:
         """Return that of the unknowns of each row but gamma, (n, F). A row without ratings counts as one."""
-        count, factor, bias = self._of(pairs, is_user)
         slopes = [np.full(len(pairs), self.confounder)] * design.slopes(is_user)
-        return np.column_stack([*[count * factor] * rank, *slopes, *[np.full(len(pairs), bias)] * design.biases])
+        biases = [np.full(len(pairs), self.bias)] * design.biases
+        return np.column_stack([*[self._count(pairs) * self.factor] * rank, *slopes, *biases])
 
     def penalty(self, rows: Floats, pairs: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> float:
         """Return the penalty of all rows' factors, slopes and biases. No other array of their size is made."""
-        count, factor, bias = self._of(pairs, is_user)
         factors, begin = rows[:, :rank], rank + design.covariates(is_user)
         end = begin + design.slopes(is_user)
-        of_factors = factor * float(count @ np.einsum("nk,nk->n", factors, factors))
+        of_factors = self.factor * float(self._count(pairs) @ np.einsum("nk,nk->n", factors, factors))
         of_slopes = self.confounder * float(np.einsum("nk,nk->", rows[:, begin:end], rows[:, begin:end]))
-        return of_factors + of_slopes + (bias * float(rows[:, end] @ rows[:, end]) if design.biases else 0.0)
+        return of_factors + of_slopes + (self.bias * float(rows[:, end] @ rows[:, end]) if design.biases else 0.0)
 
-    def _of(self, pairs: NDArray[np.int64], is_user: bool) -> tuple[Floats, float, float]:
-        """Return how often the regulariser of each row's factors counts, (n,), and those of factors and bias."""
-        factor, bias = (self.user, self.user_bias) if is_user else (self.item, self.item_bias)
-        count = np.maximum(pairs, 1).astype(np.float64) if self.by_count else np.ones(len(pairs))
-        return count, factor, bias
+    def _count(self, pairs: NDArray[np.int64]) -> Floats:
+        """Return how often the regulariser of each row's factors counts, (n,)."""
+        return np.maximum(pairs, 1).astype(np.float64) if self.by_count else np.ones(len(pairs))
 
 
 class Shared(NamedTuple):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtri
+from scipy.special import log_ndtr
 
 from dcrec_spark.kernels.gamma import Floats
 
@@ -53,20 +53,12 @@ def _largest_mean(value: Floats, least: Floats, most: Floats) -> float:
     return float((totals(least * value, most * value) / totals(least, most)).max())
 
 
-def worst_shift(odds: Floats) -> Floats:
-    """Compute how far the mean of a normal variable may move, in standard deviations.
+def odds_of_shift(shift: Floats) -> Floats:
+    """Compute the least odds by which the mean of a normal variable may move so far.
 
     Its density is multiplied by something from 1 / odds to odds, with mean 1. The mean moves farthest where that is
     1 / odds below a quantile z and odds above it. The mean of 1 puts it at P(Z <= z) = odds / (1 + odds):
-    (odds - 1 / odds) phi(z).
-
-    odds : (n,), >= 1.
-    """
-    return np.asarray((odds - 1.0 / odds) * _normal_density(ndtri(odds / (1.0 + odds))))
-
-
-def odds_of_shift(shift: Floats) -> Floats:
-    """Compute the least odds by which the mean of a normal variable may move so far: :func:`worst_shift` turned round.
+    shift = (odds - 1 / odds) phi(z).
 
     shift : (n,) standard deviations, >= 0. NaN stays NaN.
     """
@@ -76,10 +68,7 @@ def odds_of_shift(shift: Floats) -> Floats:
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
         # The worst shift of the odds P(Z <= z) / P(Z > z).
-        enough = 2.0 * _normal_density(middle) * np.sinh(log_ndtr(middle) - log_ndtr(-middle)) >= shift
+        density = np.exp(-(middle**2) / 2.0) / np.sqrt(2.0 * np.pi)
+        enough = 2.0 * density * np.sinh(log_ndtr(middle) - log_ndtr(-middle)) >= shift
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return np.asarray(np.exp(log_ndtr(high) - log_ndtr(-high)))
-
-
-def _normal_density(value: Floats) -> Floats:
-    return np.asarray(np.exp(-(value**2) / 2.0) / np.sqrt(2.0 * np.pi))

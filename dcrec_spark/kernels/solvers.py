@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dposv, sposv
 
 from dcrec_spark.kernels.csr import row_products, row_sums
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge import items_system
+from dcrec_spark.kernels.ridge import row_systems
 from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, RowSystems, Shared, System
 from dcrec_spark.kernels.threads import over_rows
 
@@ -30,7 +30,9 @@ _ROUNDING = 1e-12
 
 def solve_rows(block: RatingBlock, system: System) -> Floats:
     """Solve each row's :class:`System`. A row whose matrix is not positive definite becomes NaN."""
-    if _is_one_matrix(system):
+    # All rows have the same matrix if every pair weighs the same, and every row has the same regulariser.
+    equal = not system.curvature.any() and not system.is_bordered
+    if equal and len(system.ridge) > 0 and not np.ptp(system.ridge, axis=0).any():
         return _solve_together(block, system)
     from dcrec_spark.kernels.loops import ridge
 
@@ -74,12 +76,6 @@ def over_relax(before: Floats, solved: Floats, length: float) -> Floats:
     return np.asarray(start + solved.dtype.type(length) * (solved - start))
 
 
-def _is_one_matrix(system: System) -> bool:
-    """Whether all rows have the same matrix: every pair weighs the same, and every row has the same regulariser."""
-    equal = not system.curvature.any() and not system.is_bordered
-    return equal and len(system.ridge) > 0 and not np.ptp(system.ridge, axis=0).any()
-
-
 def _solve_together(block: RatingBlock, system: System) -> Floats:
     """Solve rows of one matrix at once: O(nnz F + n F^2)."""
     drawn = row_products(block.row_ptr, block.col, system.pull, system.sources[:, : system.rank])
@@ -110,14 +106,14 @@ def sums_over_pairs(
 ) -> tuple[Floats, Floats]:
     """Compute what the pairs of a block of items add to their normal equations: X' diag(curvature) X and X' pull.
 
-    block : ratings of n items. users, shared, design : as for :func:`dcrec_spark.kernels.ridge.items_system`.
+    block : ratings of n items. users, shared, design : as for :func:`dcrec_spark.kernels.ridge.row_systems`.
     gram : a Gram matrix of users, for its shape alone: the part of all pairs is left out.
 
     Returns the lower triangles, row by row, (n, F (F + 1) / 2), and (n, F), as :meth:`System.of_row` takes them.
     float64.
     """
-    of_nothing = Regulariser(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    system = items_system(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_nothing)
+    of_nothing = Regulariser(0.0, 0.0, 0.0, 0.0)
+    system = row_systems(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_nothing, of_users=False)
     n, size = system.right.shape
     lower = np.tril_indices(size)
     halves, rights = np.empty((n, len(lower[0]))), np.empty((n, size))
@@ -156,23 +152,16 @@ def least_squares_on_simplex(gram: NDArray[np.float64], target: NDArray[np.float
     best, least = np.zeros(len(target)), np.inf
     for size in range(1, len(target) + 1):
         for face in map(list, combinations(range(len(target)), size)):
-            weights = _on_face(gram[np.ix_(face, face)], target[face])
-            if weights is None:
+            # Where all of these weights are free but for their sum.
+            of_face, system = gram[np.ix_(face, face)], np.ones((size + 1, size + 1))
+            system[:size, :size], system[size, size] = of_face, 0.0
+            weights = np.linalg.lstsq(system, np.append(target[face], 1.0))[0][:size]
+            if (weights < -_ROUNDING).any() or abs(weights.sum() - 1.0) > 1e-6:
                 continue
-            value = float(weights @ gram[np.ix_(face, face)] @ weights - 2.0 * weights @ target[face])
+            weights = np.maximum(weights, 0.0)
+            weights /= weights.sum()
+            value = float(weights @ of_face @ weights - 2.0 * weights @ target[face])
             if value < least - _ROUNDING * (1.0 + abs(least) if np.isfinite(least) else 0.0):
                 best, least = np.zeros(len(target)), value
                 best[face] = weights
     return best
-
-
-def _on_face(gram: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Solve where all weights are free but for their sum. None where one is negative."""
-    size = len(target)
-    system = np.ones((size + 1, size + 1))
-    system[:size, :size], system[size, size] = gram, 0.0
-    weights = np.linalg.lstsq(system, np.append(target, 1.0))[0][:size]
-    if (weights < -_ROUNDING).any() or abs(weights.sum() - 1.0) > 1e-6:
-        return None
-    weights = np.maximum(weights, 0.0)
-    return np.asarray(weights / weights.sum())

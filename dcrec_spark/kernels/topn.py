@@ -181,59 +181,29 @@ def top_n(
     ranked_pieces = []
     for start in range(0, max(1, len(rows)), at_once):
         end = min(len(rows), start + at_once)
+        part = slice(start, end)
         # BLAS may report numbers as invalid that it reads beyond small matrices. Factors are finite.
         with np.errstate(invalid="ignore"):
-            scores = rows[start:end] @ cols
+            scores = rows[part] @ cols
         if link is not None:
-            scores += link.block(slice(start, end))
+            scores += link.block(part)
         if dial is not None:
             scores = np.add(scores, intercept, dtype=np.float64)
-            dial.of_block(scores, slice(start, end))
+            dial.of_block(scores, part)
         of_rows = seen_ptr[start : end + 1]
         scores[np.repeat(np.arange(end - start), np.diff(of_rows)), seen_col[of_rows[0] : of_rows[-1]]] = -np.inf
-        ranking = _Block(scores, slack.of_rows(slice(start, end)), start, preference, confounder, link, intercept, dial)
+        ranking = _Block(scores, _slack_of(part, slack), start, preference, confounder, link, intercept, dial)
         ranked_pieces.append(ranking.best(n) if cap is None else _best_under_cap(ranking, n, cap))
     return concatenate(ranked_pieces)
 
 
-def rank_pairs(
-    n: int,
-    row: NDArray[np.int64],
-    col: NDArray[np.int64],
-    preference: tuple[Floats, Floats],
-    confounder: tuple[Floats, Floats],
-    intercept: float,
-    link: Link | None = None,
-    dial: Dial | None = None,
-) -> Ranked:
-    """Rank the ``n`` best of each row among some pairs, by the sum of the parts, or by what a dial makes of it.
-
-    row, col : positions of the pairs, (pairs,), in any order. All else as for :func:`top_n`.
-    """
-    preferred = np.einsum("nk,nk->n", preference[0][row], preference[1][col])
-    confounded = np.einsum("nl,nl->n", confounder[0][row], confounder[1][col]) if link is None else link.at(row, col)
-    score = preferred + confounded + intercept
-    value = score if dial is None else dial.at(score, row, col)
-    order = np.lexsort((col, -value, row))
-    place = _place_in_row(row[order])
-    best = order[place < n]
-    parts = score[best], preferred[best], confounded[best], value[best]
-    return Ranked(row[best], place[place < n] + 1, col[best], *parts)
+# How far a scanned score may be from the exact one: of_row[row] * of_col[col] + more[row], (rows,), (cols,), (rows,).
+Slack = tuple[Floats, Floats, Floats]
 
 
-class Slack(NamedTuple):
-    """How far a scanned score may be from the exact one: ``of_row[row] * of_col[col] + more[row]``.
-
-    of_row, more : (rows,). of_col : (cols,). Double precision.
-    """
-
-    of_row: Floats
-    of_col: Floats
-    more: Floats
-
-    def of_rows(self, rows: Any) -> "Slack":
-        """Return that of some rows."""
-        return Slack(self.of_row[rows], self.of_col, self.more[rows])
+def _slack_of(rows: Any, slack: Slack) -> Slack:
+    """Return that of some rows."""
+    return slack[0][rows], slack[1], slack[2][rows]
 
 
 def _scan_inputs(
@@ -253,22 +223,14 @@ def _scan_inputs(
         rows, cols = rows.astype(np.float32, copy=False), cols.astype(np.float32, copy=False)
     by_col = np.ascontiguousarray(cols.T)
     if not np.isfinite(largest):  # nothing is known of how far: all are candidates
-        return rows, by_col, Slack(np.zeros(len(rows)), np.zeros(len(cols)), np.full(len(rows), np.inf))
+        return rows, by_col, (np.zeros(len(rows)), np.zeros(len(cols)), np.full(len(rows), np.inf))
     kind, width = np.finfo(rows.dtype), rows.shape[1] + 3
     # What is too small for a normal number may be off by as much as the smallest of these.
     more = width * float(kind.tiny) * (1.0 + longest[1] + lengths[0]) + (0.0 if link is None else link.rounding)
     more += 2.0 * exact * (abs(intercept) + lengths[0] * longest[1])
     if dial is not None:  # the rounding of a link's part bounds what the dial makes of it
         more += dial.rounding(abs(intercept) + lengths[0] * longest[1]) + (0.0 if link is None else link.rounding)
-    return rows, by_col, Slack(width * float(kind.eps) * lengths[0], lengths[1], more)
-
-
-def _candidates(scores: Floats, n: int, slack: Slack) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find (row, col) of all finite scores that may be among the n best of their row, in the order of the table."""
-    from dcrec_spark.kernels.loops import topn
-
-    row, col = topn.candidates(loop_input(scores), n, *map(loop_input, slack))
-    return row, col
+    return rows, by_col, (width * float(kind.eps) * lengths[0], lengths[1], more)
 
 
 def _place_in_row(row: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -289,15 +251,24 @@ class _Block(NamedTuple):
     intercept: float
     dial: Dial | None
 
-    def best(self, n: int, rows: NDArray[np.int64] | None = None) -> Ranked:
+    def best(self, n: int, rows: NDArray[np.int64] | slice = slice(None)) -> Ranked:
         """Rank the n best of each row, or of some, pair by pair: a product's rounding depends on places."""
-        if rows is None:
-            place, col = _candidates(self.scores, n, self.slack)
+        from dcrec_spark.kernels.loops import topn
+
+        place, col = topn.candidates(loop_input(self.scores[rows]), n, *map(loop_input, _slack_of(rows, self.slack)))
+        row = np.arange(len(self.scores))[rows][place] + self.start
+        preferred = np.einsum("nk,nk->n", self.preference[0][row], self.preference[1][col])
+        if self.link is None:
+            confounded = np.einsum("nl,nl->n", self.confounder[0][row], self.confounder[1][col])
         else:
-            place, col = _candidates(self.scores[rows], n, self.slack.of_rows(rows))
-            place = rows[place]
-        how = self.preference, self.confounder, self.intercept, self.link, self.dial
-        return rank_pairs(n, place + self.start, col, *how)
+            confounded = self.link.at(row, col)
+        score = preferred + confounded + self.intercept
+        value = score if self.dial is None else self.dial.at(score, row, col)
+        order = np.lexsort((col, -value, row))
+        place = _place_in_row(row[order])
+        best = order[place < n]
+        parts = score[best], preferred[best], confounded[best], value[best]
+        return Ranked(row[best], place[place < n] + 1, col[best], *parts)
 
 
 def _best_under_cap(block: _Block, n: int, cap: Cap) -> Ranked:

@@ -4,8 +4,8 @@ A class body declares a Param, its getter and its setter in one line::
 
     rank, getRank, setRank = param(int, _SETTINGS["rank"])
 
-Getter and setter are descriptors, so that editors and mypy know their types. A fitted model has all getters, and its
-setters refuse what only a fit can change.
+Editors and mypy know the types of both. A fitted model has all getters, and its setters refuse what only a fit can
+change.
 """
 
 import difflib
@@ -13,15 +13,16 @@ import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Generic, Self, TypeVar, cast, overload
+from typing import Any, Self, TypeVar, cast
 
 import pyspark
 from pyspark.ml import Model
 from pyspark.ml.param import Param, Params
+from pyspark.ml.param.shared import HasCheckpointInterval, HasMaxIter, HasSeed, HasTol
 from pyspark.sql import DataFrame
 
 from dcrec_spark.settings.domains import Domain, Instance
-from dcrec_spark.settings.tables import IDS, Setting, params
+from dcrec_spark.settings.tables import FIT, IDS, Setting, params
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = TypeVar("P", bound=Params)
@@ -55,83 +56,33 @@ class ExposureSource:
 _CLASSES: dict[str, type] = {"model": Model, "exposure": ExposureSource, "frame": DataFrame}
 
 
-class Accessor:
-    """What getters and setters share: their own name, which ``help()`` shows, and that of their Param."""
+def param(kind: type[T], setting: Setting) -> tuple[Param[T], Callable[[Params], T], Callable[[P, T], P]]:
+    """Declare a Param in a class body, its getter and its setter. pyspark.ml replaces its parent for each instance.
 
-    def __init__(self, setting: Setting) -> None:
-        self._name, self._own_name = setting.param, ""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._own_name = name
-
-    def __repr__(self) -> str:
-        return f"{self._own_name}(...)"
-
-    def _as_method(self, function: F) -> F:
-        function.__name__, function.__qualname__, function.__doc__ = self._own_name, self._own_name, self.__doc__
-        return function
-
-
-class Getter(Accessor, Generic[T]):
-    """``getRank``: return the value of a Param."""
-
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
-        self.__doc__ = f"Value of ``{setting.param}``: {setting.explain(as_param=True)}."
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
-
-    @overload
-    def __get__(self, instance: Params, owner: type) -> Callable[[], T]: ...
-
-    def __get__(self, instance: Params | None, owner: type) -> Any:
-        if instance is None:
-            return self
-
-        def get_param() -> Any:
-            return instance.getOrDefault(self._name)
-
-        return self._as_method(get_param)
-
-
-class Setter(Accessor, Generic[T]):
-    """``setRank``: set a Param, and return the estimator.
-
-    Raises TypeError: the value is outside the Param's domain. AttributeError: a fitted model keeps the Param.
+    The setter returns the estimator. It raises TypeError where the value is outside the Param's domain, and
+    AttributeError where a fitted model keeps the Param.
     """
+    name, meaning = setting.param, setting.explain(as_param=True)
 
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
-        self._of_model = setting.of_model
-        self.__doc__ = f"Set ``{setting.param}``: {setting.explain(as_param=True)}."
+    def get_param(self: Params) -> T:
+        value: T = self.getOrDefault(name)
+        return value
 
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
+    def set_param(self: P, value: T) -> P:
+        if isinstance(self, Model) and not setting.of_model:
+            raise AttributeError(f"a fitted model keeps its {name}: set it on the estimator, and fit again")
+        return self._set(**{name: value})
 
-    @overload
-    def __get__(self, instance: P, owner: type) -> Callable[[T], P]: ...
-
-    def __get__(self, instance: Params | None, owner: type) -> Any:
-        if instance is None:
-            return self
-
-        def set_param(value: T) -> Params:
-            if isinstance(instance, Model) and not self._of_model:
-                raise AttributeError(f"a fitted model keeps its {self._name}: set it on the estimator, and fit again")
-            return instance._set(**{self._name: value})
-
-        return self._as_method(set_param)
+    for method, word, about in ((get_param, "get", f"Value of ``{name}``"), (set_param, "set", f"Set ``{name}``")):
+        method.__name__ = method.__qualname__ = f"{word}{name[0].upper()}{name[1:]}"
+        method.__doc__ = f"{about}: {meaning}."
+    conversion: Any = _Conversion(name, setting.domain)
+    return Param(Params._dummy(), name, meaning, conversion), get_param, set_param
 
 
-def param(kind: type[T], setting: Setting) -> tuple[Param[T], Getter[T], Setter[T]]:
-    """Declare a Param in a class body. pyspark.ml replaces its parent for each instance."""
-    conversion: Any = _Conversion(setting.param, setting.domain)
-    declared = Param(Params._dummy(), setting.param, setting.explain(as_param=True), conversion)
-    return declared, Getter(setting), Setter(setting)
-
-
-def optional(kind: type[T], setting: Setting) -> tuple[Param[T | None], Getter[T | None], Setter[T | None]]:
+def optional(
+    kind: type[T], setting: Setting
+) -> tuple[Param[T | None], Callable[[Params], T | None], Callable[[P, T | None], P]]:
     """Declare a Param that can be None."""
     either: Any = param(kind, setting)
     return either  # type: ignore[no-any-return]
@@ -231,3 +182,23 @@ class HasIds(CheckedParams):
 
     userCol, getUserCol, setUserCol = param(str, params(IDS)["userCol"])
     itemCol, getItemCol, setItemCol = param(str, params(IDS)["itemCol"])
+
+
+_FIT = params(FIT)
+
+
+class HasFit(HasIds, HasCheckpointInterval, HasMaxIter, HasSeed, HasTol):
+    """Params of any fit."""
+
+    seed, getSeed, setSeed = inherited(_FIT["seed"])
+    maxIter, getMaxIter, setMaxIter = inherited(_FIT["maxIter"])
+    tol, getTol, setTol = inherited(_FIT["tol"])
+    initialModel, getInitialModel, setInitialModel = optional(object, _FIT["initialModel"])
+    validationIndicatorCol, getValidationIndicatorCol, setValidationIndicatorCol = optional(
+        str, _FIT["validationIndicatorCol"]
+    )
+    patience, getPatience, setPatience = param(int, _FIT["patience"])
+    numBlocks, getNumBlocks, setNumBlocks = optional(int, _FIT["numBlocks"])
+    exchange, getExchange, setExchange = param(str, _FIT["exchange"])
+    checkpointInterval, getCheckpointInterval, setCheckpointInterval = inherited(_FIT["checkpointInterval"])
+    precision, getPrecision, setPrecision = param(str, _FIT["precision"])

@@ -5,7 +5,8 @@ shared by the whole process. In a page the colours are the page's own, so that o
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from io import StringIO
 
 import matplotlib
@@ -46,8 +47,7 @@ def inline_svg(figure: Figure, name: str, description: str) -> Markup:
 
 def histogram(values: Histogram, x: str, y: str) -> Figure:
     """Bars of a histogram. A line marks 0 where values lie on both sides of it."""
-
-    def draw(axes: Axes) -> None:
+    with panel() as (figure, axes):
         bars = values.bars
         if (bars.low == bars.high).all():
             width = 0.8 * (float(bars.low.diff().min()) if len(bars) > 1 else 1.0)
@@ -58,28 +58,24 @@ def histogram(values: Histogram, x: str, y: str) -> Figure:
         if values.lowest < 0 < values.highest:
             axes.axvline(0.0, color=ACCENT, linewidth=1.5)
         _label_counts(axes, x, y)
-
-    return panel(draw)
+    return figure
 
 
 def powers(counts: pd.DataFrame, x: str, y: str) -> Figure:
     """Bars for 1, 2 to 3, 4 to 7, ..., labelled by their lower ends. counts : low, high, n."""
-
-    def draw(axes: Axes) -> None:
+    with panel() as (figure, axes):
         places = np.arange(len(counts))
         axes.bar(places, counts.n, width=0.85, color=FILL)
         axes.set_xticks(places, [f"{low:,}" if low < 10_000 else f"{low // 1000:,}k" for low in counts.low])
         if len(counts) > 9:
             axes.tick_params(axis="x", rotation=45)
         _label_counts(axes, x, y)
-
-    return panel(draw)
+    return figure
 
 
 def convergence(changes: Sequence[float], tol: float, objective: str) -> Figure:
     """Relative change of the objective by each iteration but the first, and the tolerance."""
-
-    def draw(axes: Axes) -> None:
+    with panel() as (figure, axes):
         axes.plot(np.arange(2, 2 + len(changes)), changes, color=FILL, linewidth=2, marker="o", markersize=3)
         axes.set_yscale("log")
         axes.minorticks_off()
@@ -90,24 +86,26 @@ def convergence(changes: Sequence[float], tol: float, objective: str) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.set_xlabel("iteration")
         axes.set_ylabel(f"relative change of {objective}")
-
-    return panel(draw)
+    return figure
 
 
 def p_values(check: PredictiveCheck, counts: Sequence[int]) -> Figure:
     """Histogram of the users' p-values."""
-    return panel(lambda axes: draw_p_values(axes, check, counts))
+    with panel() as (figure, axes):
+        draw_p_values(axes, check, counts)
+    return figure
 
 
 def log_likelihoods(check: PredictiveCheck) -> Figure:
     """Observed log-likelihood among the replicated ones."""
-    return panel(lambda axes: draw_log_likelihoods(axes, check))
+    with panel() as (figure, axes):
+        draw_log_likelihoods(axes, check)
+    return figure
 
 
 def forest(rows: Mapping[str, Estimate], x: str, zero: bool = False) -> Figure:
     """Draw a dot and an interval for each row. zero : the rows are differences, and a line marks 0."""
-
-    def draw(axes: Axes) -> None:
+    with panel((SIZE[0], 1.0 + 0.3 * len(rows))) as (figure, axes):
         places = -np.arange(len(rows))
         for place, estimate in zip(places, rows.values(), strict=True):
             colour = ACCENT if place == 0 and not zero else FILL
@@ -121,8 +119,7 @@ def forest(rows: Mapping[str, Estimate], x: str, zero: bool = False) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.grid(axis="x", color=INK, alpha=0.25, linewidth=0.6)
         axes.set_xlabel(x)
-
-    return panel(draw, (SIZE[0], 1.0 + 0.3 * len(rows)))
+    return figure
 
 
 class Picture(Figure):
@@ -135,14 +132,14 @@ class Picture(Figure):
         return text.getvalue()
 
 
-def panel(draw: Callable[[Axes], None], size: tuple[float, float] = SIZE) -> Picture:
-    """Return a figure of one panel, drawn and styled."""
+@contextmanager
+def panel(size: tuple[float, float] = SIZE) -> Iterator[tuple[Picture, Axes]]:
+    """Make a figure of one panel to draw on, and style it at the end."""
     figure = Picture(figsize=size, layout="constrained")
     figure.patch.set_alpha(0.0)
     axes = figure.subplots()
-    draw(axes)
+    yield figure, axes
     style(axes)
-    return figure
 
 
 def style(axes: Axes) -> None:

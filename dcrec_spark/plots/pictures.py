@@ -9,7 +9,6 @@ from textwrap import shorten
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -78,14 +77,12 @@ def plot_confounding(model: DeconfoundedMFModel | BlendModel, ratings: DataFrame
     sums = F.avg("a_hat"), F.avg("rating"), F.stddev("rating") / F.sqrt(F.count("*"))
     found = scored.groupBy(F.lit(group).alias("group")).agg(*sums).orderBy("group").toPandas()
     _, exposed, mean, error = (found.iloc[:, at].to_numpy(float) for at in range(4))
-
-    def draw(axes: Axes) -> None:
+    with panel() as (figure, axes):
         axes.errorbar(exposed, mean, _NORMAL * np.nan_to_num(error), color=FILL, marker="o", markersize=5, linewidth=2)
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set(xlabel="expected number of exposures of the pair (a_hat)", ylabel="mean rating of the pairs")
-
-    return panel(draw)
+    return figure
 
 
 def plot_gamma(model: DeconfoundedMFModel) -> Figure:
@@ -98,8 +95,7 @@ def plot_lists(lists: Mapping[str, Sequence[str] | Mapping[str, float]]) -> Figu
 
     lists : name of a model -> titles, best first, or title -> score.
     """
-
-    def draw(axes: Axes) -> None:
+    with panel((3.6 * len(lists), 0.6 + 0.26 * max(map(len, lists.values())))) as (figure, axes):
         names = list(lists)
         for at, name in enumerate(names):
             before, scores = list(lists[names[at - 1]]) if at else [], lists[name]
@@ -113,8 +109,6 @@ def plot_lists(lists: Mapping[str, Sequence[str] | Mapping[str, float]]) -> Figu
         axes.set(xlim=(-0.05, len(names) - 0.1), ylim=(-max(map(len, lists.values())) + 0.4, 0.6), yticks=[])
         axes.set_xticks([at + 0.3 for at in range(len(names))], names)
         axes.xaxis.tick_top()
-
-    figure = panel(draw, (3.6 * len(lists), 0.6 + 0.26 * max(map(len, lists.values()))))
     for spine in figure.axes[0].spines.values():
         spine.set_visible(False)
     figure.axes[0].tick_params(length=0)
@@ -133,8 +127,7 @@ def plot_score(explained: Mapping[str, object], names: Mapping[object, str] | No
     parts += [*reasons, ("other ratings", row["others"]), ("confounder", row["confounder"])]
     shown = [(name.replace("_", " "), float(value)) for name, value in parts if value]  # type: ignore[arg-type]
     ends = np.cumsum([value for _, value in shown])
-
-    def draw(axes: Axes) -> None:
+    with panel((5.5, 0.8 + 0.28 * len(shown))) as (figure, axes):
         for place, ((_, value), end) in enumerate(zip(shown, ends, strict=True)):
             colour = ACCENT if shown[place][0] == "confounder" else FILL
             axes.barh(-place, value, left=end - value, color=colour, height=0.7)
@@ -144,8 +137,7 @@ def plot_score(explained: Mapping[str, object], names: Mapping[object, str] | No
         axes.set_yticks(-np.arange(len(shown)), [name for name, _ in shown])
         axes.margins(x=0.15)
         axes.set_xlabel(f"score {row['score']:.2f}")
-
-    return panel(draw, (5.5, 0.8 + 0.28 * len(shown)))
+    return figure
 
 
 def plot_popularity(lists: Mapping[str, DataFrame], ratings: DataFrame, item: str = "item") -> Figure:
@@ -168,18 +160,16 @@ def plot_popularity(lists: Mapping[str, DataFrame], ratings: DataFrame, item: st
         of = frame.groupBy("power").agg(F.sum("places").alias("places")).toPandas().set_index("power").places
         shares[name] = of / of.sum()
     table = pd.DataFrame(shares).fillna(0.0).sort_index()
-
-    def draw(axes: Axes) -> None:
+    with panel((5.5, 2.8)) as (figure, axes):
         width = 0.8 / len(table.columns)
-        for at, (name, column) in enumerate(table.items()):
-            colour = INK if name == "ratings" else (ACCENT, FILL)[at % 2]
+        for at, (kind, column) in enumerate(table.items()):
+            colour = INK if kind == "ratings" else (ACCENT, FILL)[at % 2]
             left = np.arange(len(table)) + at * width
-            axes.bar(left, column, width, color=colour, alpha=0.5 if at > 2 else 1.0, label=str(name), align="edge")
+            axes.bar(left, column, width, color=colour, alpha=0.5 if at > 2 else 1.0, label=str(kind), align="edge")
         axes.set_xticks(np.arange(len(table)) + 0.4, [f"{2 ** int(power):,}" for power in table.index])
         axes.set(xlabel="training ratings of the item, from", ylabel="share of the places")
         axes.legend(frameon=False, fontsize=9, labelcolor=INK)
-
-    return panel(draw, (5.5, 2.8))
+    return figure
 
 
 def plot_models(metrics: Metrics, error: str = "mse", lists: str = "ndcg") -> Figure:
@@ -191,15 +181,13 @@ def plot_models(metrics: Metrics, error: str = "mse", lists: str = "ndcg") -> Fi
     points = {
         name: (metrics.estimates(name)[error].value, metrics.estimates(name)[lists].value) for name in metrics.scores
     }
-
-    def draw(axes: Axes) -> None:
+    with panel((5.5, 3.2)) as (figure, axes):
         for place, (name, point) in enumerate(points.items()):
             axes.plot(*point, "o", color=FILL if place else ACCENT, markersize=6)
             axes.annotate(name, point, (5, 4), textcoords="offset points", color=INK, fontsize=9)
         axes.set(xlabel=f"{error} (smaller is better)", ylabel=f"{lists} (larger is better)")
         axes.margins(0.2)
-
-    return panel(draw, (5.5, 3.2))
+    return figure
 
 
 def plot_forest(rows: Mapping[str, Estimate], title: str, zero: bool = False) -> Figure:

@@ -44,6 +44,7 @@ def render(facts: ReportFacts) -> str:
     Every text is escaped, whatever it contains. Only figures are markup. The content security policy of the page
     forbids it to load anything or to run scripts.
     """
+    of_lists = Measure(MeasureKind.NDCG, facts.k, over_catalogue=True)
     environment = Environment(
         loader=PackageLoader("dcrec_spark.report"),
         autoescape=True,
@@ -61,16 +62,13 @@ def render(facts: ReportFacts) -> str:
         problems=problems(facts),
         groups=measure_groups(facts.estimates),
         differing=_measures(facts.differences),
-        shown=headlines(facts),
+        shown=[m for m in (_NDCG, of_lists, _MSE) if m in _measures(facts.estimates)],
         covered=[m for m in _measures(facts.estimates) if Measure.parse(m).kind is MeasureKind.COVERAGE],
         with_check=isinstance(facts.check, PredictiveCheck),
         with_strata=not isinstance(facts.strata, str),
         with_certainty=isinstance(facts.certainty, CertaintyFacts),
         DASH=DASH,
     )
-
-
-# ---- words
 
 
 def describe(outcome: str, adjustment: str) -> str:
@@ -142,9 +140,6 @@ def problems(facts: ReportFacts) -> list[str]:
     return [*failed, *facts.problems]
 
 
-# ---- measures
-
-
 def _measures(estimates: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
     return list(dict.fromkeys(measure for of_model in estimates.values() for measure in of_model))
 
@@ -161,16 +156,6 @@ def measure_groups(estimates: Mapping[str, Mapping[str, Estimate]]) -> list[Grou
         Group("Errors of predicted ratings (smaller is better)", [m for m in parsed if m.is_error]),
     ]
     return [group for group in groups if group.measures]
-
-
-def headlines(facts: ReportFacts) -> list[str]:
-    """Measures that have a figure and a sentence."""
-    wanted = [_NDCG, Measure(MeasureKind.NDCG, facts.k, over_catalogue=True), _MSE]
-    measured = _measures(facts.estimates)
-    return [measure for measure in wanted if measure in measured]
-
-
-# ---- figures
 
 
 # A figure, its title, and a sentence on how to read it.

@@ -140,6 +140,8 @@ ENGINE = (
             "floating-point type of the factors", "engine"),
 )
 
+FIT = (_SEED, _MAX_ITER, _TOL, _INITIAL_MODEL, *_VALIDATION, *ENGINE)
+
 EXPOSURE = (
     *IDS,
     Setting("count_col", Column(optional=True), None, "column of exposure counts; None: each pair counts once"),

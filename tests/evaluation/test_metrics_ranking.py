@@ -124,7 +124,7 @@ def counted(rows: Rows) -> Mapping[str, Any]:
     names = ["user_key", "item_key", "rank", "rating", "tested"]
     types = [pa.int64(), pa.int64(), pa.float64(), pa.float64(), pa.bool_()]
     columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
-    return ranking_tally(SETTINGS)(pa.table(dict(zip(names, columns, strict=True)))).counts
+    return ranking_tally(pa.table(dict(zip(names, columns, strict=True))), SETTINGS).counts
 
 
 LISTED: Rows = [(1, item, float(rank), None, False) for rank, item in enumerate((5, 6, 7, 8), start=1)]

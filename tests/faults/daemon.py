@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.daemon import manager
 
 from dcrec_spark.engine import exchange
-from dcrec_spark.models.outcome import rank
+from dcrec_spark.kernels import topn
 from tests.faults.orders import VARIABLE, Orders
 
 ORDERS = Orders(Path(os.environ[VARIABLE]))
@@ -37,7 +37,7 @@ def main() -> None:
     """Serve workers as Spark's own daemon does."""
     CALLS.mkdir(exist_ok=True)
     exchange.update_block = obeying("update", exchange.update_block)
-    rank._score_cells = obeying("rank", rank._score_cells)
+    topn.top_n = obeying("rank", topn.top_n)
     manager()
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, poisson
 
 from dcrec_spark.kernels import bootstrap
-from dcrec_spark.kernels.bootstrap import Cells, Pooled, Seeds, percentile_interval, poisson_weights, resampled_sums
+from dcrec_spark.kernels.bootstrap import Cells, Pooled, percentile_interval, poisson_weights, resampled_sums
 from dcrec_spark.kernels.metrics import PerRow, error_means
 from tests.reference.poisson import Array
 
@@ -35,7 +35,7 @@ def test_a_weight_belongs_to_its_key_and_replication(seed: int, replications: in
     assert not np.array_equal(poisson_weights(seed + 1, keys(99), 9), poisson_weights(seed, keys(99), 9))
 
 
-SEEDS = Seeds(4, 5)
+SEEDS = 4, 5
 
 
 def table(n_rows: int, n_cols: int, seed: int = 0) -> Cells:
@@ -85,7 +85,7 @@ def test_an_interval_covers_the_truth_where_users_and_items_have_errors_of_their
         no_items = cells._replace(col=np.zeros_like(cells.col), col_key=keys(1))
         users_alone = metric if isinstance(metric, Pooled) else metric._replace(move=np.zeros(len(row)))
         for name, of, measured in (("both", cells, metric), ("users", no_items, users_alone)):
-            sums = resampled_sums(of, [measured], Seeds(number, number + 1), 200)[1:, 0]
+            sums = resampled_sums(of, [measured], (number, number + 1), 200)[1:, 0]
             with np.errstate(invalid="ignore"):
                 interval = percentile_interval(sums[:, 0] / sums[:, 1], 0.9)
             assert interval is not None

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dcrec_spark.kernels import certainty, ridge_sums
 from dcrec_spark.kernels.certainty import Noise, Spreads
-from dcrec_spark.kernels.ridge import items_system, users_system
+from dcrec_spark.kernels.ridge import row_systems
 from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared
 from tests.kernels.problems import RidgeProblem, problem_of
 from tests.problems import assert_same
@@ -61,15 +61,13 @@ def test_biases_of_a_balanced_table_leave_the_freedom_of_two_ways() -> None:
     """Without regularisation rows and columns take U + I - 1 degrees of freedom, not U + I."""
     n_users, n_items, ones = 5, 7, np.ones((5, 7))
     ratings, design = np.random.default_rng(1).normal(3.0, 1.0, ones.shape), Design(0.0, False, biases=True)
-    reg = Regulariser(1.0, 1.0, 1.0, 0.0, 1e-12, 1e-12)
+    reg = Regulariser(1.0, 1.0, 0.0, 1e-12)
     leverages = []
-    for table, setup in ((ratings, users_system), (ratings.T, items_system)):
+    for table, of_users in ((ratings, True), (ratings.T, False)):
         pairs, n, m = entries_of(np.ones(table.shape)), *table.shape
         block = RatingBlock(pairs.row_ptr, pairs.col, table.ravel(), np.ones(table.size), np.empty(0), np.empty((n, 0)))
-        sums = (ridge_sums.item_sums if n == n_users else ridge_sums.user_sums)(
-            np.zeros((m, 2)), np.empty((m, 0)), design
-        )
-        system = setup(block, np.zeros((m, 2)), sums, Shared(), design, reg)
+        sums = ridge_sums.side_sums(np.zeros((m, 2)), np.empty((m, 0)), design, not of_users)
+        system = row_systems(block, np.zeros((m, 2)), sums, Shared(), design, reg, of_users)
         leverages.append({"leverage": np.array(certainty.spreads(block, system, block).leverage)})
     two_way = ratings - ratings.mean(axis=1, keepdims=True) - ratings.mean(axis=0) + ratings.mean()
     square = {"count": np.array(35.0), "weight": np.array(35.0), "square": np.array(np.sum(two_way**2))}

@@ -9,7 +9,7 @@ from dcrec_spark.models.families.registry import FAMILIES
 PACKAGE = Path(dcrec_spark.__file__).parent
 TREES = {path.relative_to(PACKAGE): ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
 # From the ground up. Each room uses those before it; what lies in no room belongs to the first floor.
-STEPS = {"GaussianSteps", "GammaPoissonSteps", "GammaPoisson", "Shared", "SharedGammas"}
+STEPS = {"GaussianSteps", "GammaPoisson", "Shared", "SharedGammas"}
 
 
 def is_switch(node: ast.AST) -> bool:

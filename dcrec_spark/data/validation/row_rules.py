@@ -38,18 +38,14 @@ class Window(NamedTuple):
             return raw
         seconds, inside = _seconds(raw.schema["timestamp"].dataType), F.lit(True)
         if self.since is not None:
-            inside &= seconds >= _midnight(F.lit(self.since))
+            inside &= seconds >= F.lit(self.since).cast("timestamp").cast("long")
         if self.until is not None:
-            inside &= seconds < _midnight(F.date_add(F.lit(self.until), 1))
+            inside &= seconds < F.date_add(F.lit(self.until), 1).cast("timestamp").cast("long")
         unread = F.array_contains("read_problems", MALFORMED) if "read_problems" in raw.columns else F.lit(False)
         return raw.where(seconds.isNull() | inside | unread)
 
 
 ALL_DAYS = Window()
-
-
-def _midnight(day: Column) -> Column:
-    return day.cast("timestamp").cast("long")
 
 
 def check_rows(raw: DataFrame, config: ValidationConfig, now: float, needs_time: bool = False) -> DataFrame:
@@ -68,8 +64,11 @@ def check_rows(raw: DataFrame, config: ValidationConfig, now: float, needs_time:
     rules += _meaning_rules(values, config)
     columns = [value.alias(name) for name, value in values.items()]
     if "timestamp" in types:
-        seconds = _seconds(types["timestamp"])
-        rules += _time_rules(seconds, types["timestamp"], now, needs_time)
+        seconds, stored = _seconds(types["timestamp"]), types["timestamp"]
+        given = F.col("timestamp").isNotNull() & ~is_blank(F.col("timestamp"), stored)
+        rules += [Rule("null_timestamp", ~given)] if needs_time else []
+        rules.append(Rule("unparsable_timestamp", given & seconds.isNull()))
+        rules.append(Rule("future_timestamp", seconds > int(now) + CLOCK_SKEW_SECONDS))
         columns.append(seconds.alias("timestamp"))
     reasons = _reasons(rules, has_reader="read_problems" in types)
     return raw.select("user_id", "item_id", *columns, "raw", reasons.alias("reasons"))
@@ -143,10 +142,3 @@ def _seconds(stored: DataType) -> Column:
     if isinstance(stored, TimestampType | TimestampNTZType | DateType):
         return column.cast("timestamp").cast("long")
     return F.coalesce(try_cast(column, "long"), try_cast(column, "timestamp").cast("long"))
-
-
-def _time_rules(seconds: Column, stored: DataType, now: float, needs_time: bool) -> list[Rule]:
-    given = F.col("timestamp").isNotNull() & ~is_blank(F.col("timestamp"), stored)
-    late = seconds > int(now) + CLOCK_SKEW_SECONDS
-    rules = [Rule("unparsable_timestamp", given & seconds.isNull()), Rule("future_timestamp", late)]
-    return [Rule("null_timestamp", ~given), *rules] if needs_time else rules

@@ -22,15 +22,11 @@ LIMITS = (TOO_FEW_USER, TOO_FEW_ITEM, TOO_MANY_USER)
 def require_none(good: DataFrame) -> None:
     """Refuse ratings in which a pair has several rows. Raises DataError: names their numbers, and one of them."""
     several = good.groupBy(*KEY).agg(F.count(F.lit(1)).alias("rows")).filter(F.col("rows") > 1)
-    example = F.min(F.struct(*KEY, "rows"))
-    counts = several.agg(
-        F.count(F.lit(1)).alias("pairs"), F.sum("rows").alias("rows"), example.alias("example")
-    ).first()
-    if counts is None or counts["pairs"] == 0:
+    pairs, rows, first = several.agg(F.count("*"), F.sum("rows"), F.min(F.struct(*KEY, "rows"))).collect()[0]
+    if not pairs:
         return
-    first = counts["example"]
     raise DataError(
-        f"{counts['pairs']} pairs of user and item have more than one row ({counts['rows']} rows in all), for "
+        f"{pairs} pairs of user and item have more than one row ({rows} rows in all), for "
         f"example user {cut(first['user_id'])} and item {cut(first['item_id'])} with {first['rows']} rows; "
         "expected one row each. Clean the input, or set validation.duplicates to last, mean or sum"
     )
@@ -72,12 +68,6 @@ def _in_order(name: str, mean: bool) -> Column:
     return total / F.size(numbers) if mean else total
 
 
-def has_limits(config: ValidationConfig) -> bool:
-    """Whether the configuration leaves out ratings by their number."""
-    fewest = max(config.min_ratings_per_user, config.min_ratings_per_item)
-    return fewest > 1 or config.max_ratings_per_user is not None
-
-
 def apply_limits(checked: DataFrame, config: ValidationConfig, seed: int) -> DataFrame:
     """Add the reasons of :data:`LIMITS` to good rows.
 
@@ -90,12 +80,12 @@ def apply_limits(checked: DataFrame, config: ValidationConfig, seed: int) -> Dat
     good = F.size("reasons") == 0
     pairs = checked.filter(good).groupBy("user_id", "item_id").agg(recency.alias("recency"))
     labelled = checked.withColumn("limits", no_reasons())
-    if config.min_ratings_per_user > 1:
-        few = _sizes(pairs, "user_id").filter(F.col("size") < config.min_ratings_per_user)
-        labelled = _label(labelled, few, ["user_id"], TOO_FEW_USER)
-    if config.min_ratings_per_item > 1:
-        few = _sizes(pairs, "item_id").filter(F.col("size") < config.min_ratings_per_item)
-        labelled = _label(labelled, few, ["item_id"], TOO_FEW_ITEM)
+    for side, fewest, reason in (
+        ("user_id", config.min_ratings_per_user, TOO_FEW_USER),
+        ("item_id", config.min_ratings_per_item, TOO_FEW_ITEM),
+    ):
+        if fewest > 1:
+            labelled = _label(labelled, _sizes(pairs, side).filter(F.col("size") < fewest), [side], reason)
     if config.max_ratings_per_user is not None:
         many = _sizes(pairs, "user_id").filter(F.col("size") > config.max_ratings_per_user)
         hashed = F.xxhash64(F.lit(seed), F.col("user_id"), F.col("item_id"))

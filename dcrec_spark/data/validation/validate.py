@@ -113,7 +113,8 @@ def _cache(frame: DataFrame, cached: ExitStack) -> DataFrame:
 
 def _label(checked: DataFrame, config: ValidationConfig, seed: int, cached: ExitStack) -> DataFrame:
     """Apply the limits, and add the text of the raw row where it is rejected. cached."""
-    if several_rows.has_limits(config):
+    fewest = max(config.min_ratings_per_user, config.min_ratings_per_item)
+    if fewest > 1 or config.max_ratings_per_user is not None:
         checked = several_rows.apply_limits(_cache(checked, cached), config, seed)
     stored = checked.schema["raw"].dataType
     text = F.col("raw") if isinstance(stored, StringType) else F.to_json("raw")
@@ -125,8 +126,8 @@ def _one_row_per_pair(good: DataFrame, config: ValidationConfig, cached: ExitSta
         several_rows.require_none(good)
         return good, 0
     merged = _cache(several_rows.merge(good, config), cached)
-    totals = merged.agg(F.sum("rows") - F.count(F.lit(1))).first()
-    return merged.drop("rows"), int(totals[0] or 0) if totals else 0
+    more = merged.agg(F.sum("rows") - F.count(F.lit(1))).collect()[0][0]
+    return merged.drop("rows"), int(more or 0)
 
 
 def _groups(labelled: DataFrame) -> list[_SameReasons]:

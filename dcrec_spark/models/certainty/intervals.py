@@ -13,16 +13,16 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError, DataError, cut
 from dcrec_spark.kernels.certainty import Noise, noise, reach
+from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.models.certainty.overlap import ROW, by_exposure, memory_frame, smallest_of_rows
 from dcrec_spark.models.explain.inputs import (
     AGREEMENT,
     PAIR,
-    Other,
+    inbox_idx,
     lay_out_pairs,
     pairs_of,
     require_known,
@@ -107,7 +107,7 @@ def _intervals(
     """``user_idx, item_idx, prediction, low, high, extrapolates`` of each wanted pair, and the noise of the ratings."""
     outside = None
     if fitted.exposure is not None:
-        kernel = partial(beyond, other=Other.of(layout.items))
+        kernel = partial(beyond, size=(layout.items.n_rows, layout.items.n_blocks))
         outside = by_exposure(fitted, fitted.exposure, layout, kernel, _OUTSIDE, resources)
     layout = with_exposure_term(fitted, layout, resources)
     users, items = _assessed(fitted, layout, resources)
@@ -150,20 +150,22 @@ def _assessed(fitted: FittedOutcome, layout: Layout, resources: FitResources) ->
             (True, layout.users, from_items, users, layout.items),
             (False, layout.items, from_users, items, layout.users),
         ):
-            assessor = _assessing(fitted).assessor(steps, fitted.shared, is_user)
-            kernel = partial(assess, assessor=assessor, other=Other.of(other), tolerance=tolerance)
+            assessor = _assessing(fitted).assessor(steps, fitted.facts.shared, is_user)
+            size = other.n_rows, other.n_blocks
+            kernel = partial(assess, assessor=assessor, size=size, tolerance=tolerance)
             states.append(resources.add(side.remember(kernel, source, memory)))
     return states[0], states[1]
 
 
-def assess(inputs: KernelInput, *, assessor: Assessor, other: Other, tolerance: float) -> Update:
+def assess(inputs: KernelInput, *, assessor: Assessor, size: tuple[int, int], tolerance: float) -> Update:
     """Assess the wanted pairs of one block, and count the rows that the tolerance does not allow to be the model's."""
     certainty = assessor(inputs)
-    distance, size = (np.linalg.norm(rows, axis=1) for rows in (certainty.solved - certainty.fitted, certainty.fitted))
-    disagreeing = ~(distance <= tolerance * size)
+    difference = certainty.solved - certainty.fitted
+    distance, length = (np.linalg.norm(rows, axis=1) for rows in (difference, certainty.fitted))
+    disagreeing = ~(distance <= tolerance * length)
     memory = {
-        ROW: _row_of_pairs(inputs),
-        "other_idx": other.idx(inputs)[inputs.block.held_out.col],
+        ROW: rows_of(inputs.block.held_out.row_ptr),
+        "other_idx": inbox_idx(inputs, size)[inputs.block.held_out.col],
         "spread": certainty.spread,
     }
     if certainty.prediction is not None:
@@ -172,16 +174,11 @@ def assess(inputs: KernelInput, *, assessor: Assessor, other: Other, tolerance: 
     return Update(np.empty((len(distance), 0)), sums, memory)
 
 
-def beyond(inputs: KernelInput, *, other: Other) -> Update:
+def beyond(inputs: KernelInput, *, size: tuple[int, int]) -> Update:
     """Say of each wanted pair of a block of users whether its p lies below that of all that the user has rated."""
     block = inputs.block
     smallest = smallest_of_rows(block.fitted.row_ptr, propensities(inputs, block.fitted, is_fitted=True))
-    row = _row_of_pairs(inputs)
+    row = rows_of(block.held_out.row_ptr)
     beyond = propensities(inputs, block.held_out, is_fitted=False) < smallest[row]
-    memory = {ROW: row, "other_idx": other.idx(inputs)[inputs.block.held_out.col], "extrapolates": beyond}
+    memory = {ROW: row, "other_idx": inbox_idx(inputs, size)[block.held_out.col], "extrapolates": beyond}
     return Update(np.empty((len(smallest), 0)), {}, memory)
-
-
-def _row_of_pairs(inputs: KernelInput) -> Array:
-    row_ptr = inputs.block.held_out.row_ptr
-    return np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
 
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.certainty import effective_size
+from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.exposure import SMALLEST
 from dcrec_spark.kernels.sensitivity import sensitivity_bounds
 from dcrec_spark.models.explain.inputs import exposure_states
@@ -49,22 +49,15 @@ def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: S
     with FitResources() as resources:
         resources.enter(few_partitions(ratings.sparkSession))
         layout, kernel = _lay_out(fitted, fitted.exposure, ratings, resources), partial(overlap, odds=float(odds))
-        return [
-            _name_rows(
-                by_exposure(fitted, fitted.exposure, layout, kernel, _COLUMNS, resources, side == "user"),
-                layout.user_ids if side == "user" else layout.item_ids,
-                fitted.table(side == "user").schema["id"].dataType,
-                side,
-            )
-            for side in sides
-        ]
-
-
-def _name_rows(overlaps: DataFrame, ids: DataFrame, kind: DataType, side: str) -> DataFrame:
-    named = ids.select(F.col("idx").alias(f"{side}_idx"), F.col("id").cast(kind).alias(f"{side}_id"))
-    table = named.join(overlaps.where("ratings > 0"), f"{side}_idx").drop(f"{side}_idx").persist()
-    table.count()
-    return table
+        tables = []
+        for side in sides:
+            is_user = side == "user"
+            overlaps = by_exposure(fitted, fitted.exposure, layout, kernel, _COLUMNS, resources, is_user)
+            ids, kind = layout.user_ids if is_user else layout.item_ids, fitted.table(is_user).schema["id"].dataType
+            named = ids.select(F.col("idx").alias(f"{side}_idx"), F.col("id").cast(kind).alias(f"{side}_id"))
+            tables.append(named.join(overlaps.where("ratings > 0"), f"{side}_idx").drop(f"{side}_idx").persist())
+            tables[-1].count()
+    return tables
 
 
 def by_exposure(
@@ -124,7 +117,7 @@ def overlap(inputs: KernelInput, *, odds: float) -> Update:
 def smallest_of_rows(row_ptr: Array, p: Array) -> Array:
     """Return each row's smallest p, (n,). Infinite for a row without any."""
     smallest = np.full(len(row_ptr) - 1, np.inf)
-    np.minimum.at(smallest, np.repeat(np.arange(len(smallest)), np.diff(row_ptr)), p)
+    np.minimum.at(smallest, rows_of(row_ptr), p)
     return smallest
 
 

@@ -18,13 +18,13 @@ from pyspark.sql import functions as F
 from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import KernelInput, Update
-from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError, DataError, cut
+from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.explain import Wanted
 from dcrec_spark.models.explain.inputs import (
     AGREEMENT,
     PAIR,
-    Other,
+    inbox_idx,
     lay_out_pairs,
     pairs_of,
     ratings_of,
@@ -39,7 +39,8 @@ from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 
-PARTS = ["preference", "confounder", "composition", "features", "user_bias", "item_bias", "baseline"]
+LINEAR = ["composition", "features", "user_bias", "item_bias"]
+PARTS = ["preference", "confounder", *LINEAR, "baseline"]
 NUMBERS = [*PARTS, "others", "implied", "fitted"]
 REASON = {"item_idx": "long", "rating": "double", "contribution": "double"}
 
@@ -59,8 +60,8 @@ def explain_pairs(
     with FitResources() as resources:
         resources.enter(few_partitions(pairs.sparkSession))
         # Both are read often below: uncut, a long plan of the caller's would be repeated each time, and then again.
-        wanted = _cut(pairs_of(fitted, pairs).distinct(), resources)
-        rated = _cut(ratings_of(fitted, wanted, ratings), resources)
+        wanted = resources.add(keep(pairs_of(fitted, pairs).distinct())).frame
+        rated = resources.add(keep(ratings_of(fitted, wanted, ratings))).frame
         require_known(fitted, wanted, pairs_of(fitted, rated))
         layout = lay_out_pairs(fitted, wanted, rated, resources)
         explained = complete(_with_ids(fitted, layout, _explained(fitted, layout, n, resources))).persist()
@@ -68,16 +69,12 @@ def explain_pairs(
     return explained
 
 
-def _cut(frame: DataFrame, resources: FitResources) -> DataFrame:
-    return resources.add(keep(frame)).frame
-
-
 def _explained(fitted: FittedOutcome, layout: Layout, n: int, resources: FitResources) -> DataFrame:
     """``user_idx, item_idx``, NUMBERS and ``reasons`` of each wanted pair, in double precision whatever the fit's."""
     family = fitted.family
     layout = with_exposure_term(fitted, layout, resources)
     steps = family.steps(layout, precision="float64")
-    explainer = family.explainer(steps, fitted.shared)
+    explainer = family.explainer(steps, fitted.facts.shared)
     if explainer is None:
         outcome = fitted.params.getOrDefault("outcome")
         raise ConfigError(f"outcome={outcome} can't be explained: its family does not take preferences apart")
@@ -85,15 +82,23 @@ def _explained(fitted: FittedOutcome, layout: Layout, n: int, resources: FitReso
         item_memory = resources.add(layout.place(False, fitted.items, family))
         user_memory = resources.add(layout.place(True, fitted.users, family))
         source = resources.add(layout.items.half_step(steps.start_items(), previous=item_memory))
-        other = Other.of(layout.items)
+        size = layout.items.n_rows, layout.items.n_blocks
         tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
-        kernel = partial(explain_block, explainer=explainer, reasons=n, other=other, tolerance=tolerance)
+        kernel = partial(explain_block, explainer=explainer, reasons=n, size=size, tolerance=tolerance)
         state = resources.add(layout.users.remember(kernel, source, user_memory))
     reason = ", ".join(f"{name}: {kind}" for name, kind in REASON.items())
     numbers = ", ".join(f"{name} double" for name in NUMBERS)
     schema = f"user_idx long, item_idx long, agrees boolean, {numbers}, reasons array<struct<{reason}>>"
     explained = layout.memory_table(True, state, partial(_block_rows, n_blocks=layout.users.n_blocks), schema)
-    _require_agreement(fitted, layout, state, explained)
+    disagreeing = int(state.sums["disagreeing"])
+    if disagreeing:  # other ratings would explain another preference
+        example = _with_ids(fitted, layout, explained.where("not agrees").limit(1), ["implied", "fitted"]).collect()[0]
+        raise DataError(
+            f"the ratings are not those that the model was fitted with: they make the preference of user "
+            f"{cut(example['user_id'])} for item {cut(example['item_id'])} {example['implied']:.4g}, and the model has "
+            f"{example['fitted']:.4g} ({disagreeing} such pairs); give all ratings of these users, as in the fit or in "
+            "their fold-in, and no others"
+        )
     return explained
 
 
@@ -112,23 +117,10 @@ def _block_rows(block: int, memory: Arrays, *, n_blocks: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _require_agreement(fitted: FittedOutcome, layout: Layout, state: State, explained: DataFrame) -> None:
-    """Refuse to explain by other ratings than the user's: that would explain another preference."""
-    disagreeing = int(state.sums["disagreeing"])
-    if disagreeing:
-        example = _with_ids(fitted, layout, explained.where("not agrees").limit(1), ["implied", "fitted"]).collect()[0]
-        raise DataError(
-            f"the ratings are not those that the model was fitted with: they make the preference of user "
-            f"{cut(example['user_id'])} for item {cut(example['item_id'])} {example['implied']:.4g}, and the model has "
-            f"{example['fitted']:.4g} ({disagreeing} such pairs); give all ratings of these users, as in the fit or in "
-            "their fold-in, and no others"
-        )
-
-
 def _with_ids(
     fitted: FittedOutcome, layout: Layout, explained: DataFrame, further: list[str] | None = None
 ) -> DataFrame:
-    intercept = fitted.family.shared_numbers(fitted.shared).intercept
+    intercept = fitted.family.shared_numbers(fitted.facts.shared).intercept
     user_id = F.col("id").cast(fitted.users.schema["id"].dataType).alias("user_id")
     item_ids = fitted.items.select(F.col("idx").alias("item_idx"), F.col("id").alias("item_id"))
     named = look_up(explained, ["user_idx", "item_idx"], "item_idx", item_ids)
@@ -151,17 +143,19 @@ def plain_reason(entry: Column) -> Column:
     return F.struct(*[entry[name].alias(name) for name in ("item_id", "rating", "contribution")])
 
 
-def explain_block(inputs: KernelInput, *, explainer: Explainer, reasons: int, other: Other, tolerance: float) -> Update:
+def explain_block(
+    inputs: KernelInput, *, explainer: Explainer, reasons: int, size: tuple[int, int], tolerance: float
+) -> Update:
     """Explain the wanted pairs of one block of users: the memory is what they are made of, see :func:`_memory_of`.
 
     The blocks hold the wanted pairs as held-out ones, so that the factors of their items are in the inbox.
-    reasons : of each pair at most. tolerance : see AGREEMENT.
+    reasons : of each pair at most. size : rows and blocks of the items. tolerance : see AGREEMENT.
     """
     block, pairs = inputs.block, inputs.block.held_out
-    item = other.idx(inputs)
+    item = inbox_idx(inputs, size)
     wanted = Wanted(pairs.row_ptr, pairs.col, reasons, item[block.fitted.col])
     explanation = explainer(inputs, wanted)
-    row = np.repeat(np.arange(len(explanation.gamma)), np.diff(pairs.row_ptr))
+    row = rows_of(pairs.row_ptr)
     memory = _memory_of(block, explanation, row, item)
     # Whether the ratings imply the preference that the model has.
     sizes = [np.linalg.norm(factors, axis=1) for factors in (explanation.preference, explanation.attribute)]
@@ -177,21 +171,14 @@ def _memory_of(block: Block, explanation: BlockExplanation, row: Array, item: Ar
     row : (P,) of each pair. item : (m,) idx of the rows of the inbox.
     """
     parts, pairs, rated = explanation.parts, block.held_out, block.fitted
-    none = np.zeros(len(row))
-    composition = none if explanation.composition is None else explanation.composition
-    features = none if explanation.features is None else explanation.features
-    drawn = explanation.gamma[row] * pairs.value("a_hat") if pairs.has("a_hat") else none
-    user_bias = none if explanation.user_bias is None else explanation.user_bias[row]
-    item_bias = none if explanation.item_bias is None else explanation.item_bias[pairs.col]
+    linear = {name: explanation.linear.get(name, np.zeros(len(row))) for name in LINEAR}
+    drawn = explanation.gamma[row] * pairs.value("a_hat") if pairs.has("a_hat") else 0.0
     return {
+        **linear,
         "row": row,
         "item_idx": item[pairs.col],
-        "preference": parts.preference + user_bias + item_bias + features,
-        "user_bias": user_bias,
-        "item_bias": item_bias,
-        "confounder": drawn + composition,
-        "composition": composition,
-        "features": features,
+        "preference": parts.preference + linear["user_bias"] + linear["item_bias"] + linear["features"],
+        "confounder": drawn + linear["composition"],
         "baseline": parts.baseline,
         "others": parts.others,
         "implied": explanation.implied,

@@ -1,7 +1,6 @@
 """Inputs of explanations and intervals: known pairs, and ratings in blocks, as a fit has them."""
 
 from dataclasses import replace
-from typing import NamedTuple, Self
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -11,7 +10,7 @@ from dcrec_spark.data.quoting import quoted
 from dcrec_spark.engine.blocks import index_at
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.kernel_input import KernelInput
-from dcrec_spark.engine.sides import Side, State
+from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import DataError, cut
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
@@ -30,20 +29,9 @@ AGREEMENT = {"float64": 1e-4, "float32": 1e-2}
 WANTED, COUNT = "__wanted", "__count"
 
 
-class Other(NamedTuple):
-    """The other side: its rows and its blocks."""
-
-    n_rows: int
-    n_blocks: int
-
-    @classmethod
-    def of(cls, side: Side) -> Self:
-        """Take it from a side."""
-        return cls(side.n_rows, side.n_blocks)
-
-    def idx(self, inputs: KernelInput) -> Array:
-        """Return the ``idx`` of the rows of an inbox, (m,)."""
-        return np.asarray(index_at(self.n_rows, self.n_blocks, inputs.block.need_at))
+def inbox_idx(inputs: KernelInput, size: tuple[int, int]) -> Array:
+    """Return the ``idx`` of the rows of an inbox, (m,). size : rows and blocks of the other side."""
+    return np.asarray(index_at(*size, inputs.block.need_at))
 
 
 def pairs_of(fitted: FittedOutcome, dataset: DataFrame) -> DataFrame:
@@ -94,16 +82,14 @@ def lay_out_pairs(
     everyone : whether all users of the model have a row, under the model's ``idx``, and exposures stay known, else the
         users are those of the ratings, and exposures are there where the confounder asks for them.
     """
-    require_ratings(ratings, fitted.params, fitted.propensity)
+    require_ratings(ratings, fitted.params, fitted.facts.propensity)
     user, item = fitted.id_columns
-    weighted, values = weighted_ratings(ratings, fitted.params.getOrDefault("ratingCol"), fitted.propensity)
+    weighted, values = weighted_ratings(ratings, fitted.params.getOrDefault("ratingCol"), fitted.facts.propensity)
     if fitted.exposure is not None and (fitted.family.exposure_term.leave_one_out or everyone):
         count = fitted.exposure.count_column
         require_columns(ratings, [user, item], [count] if count else [])
-        weighted, values = (
-            weighted.withColumn(COUNT, F.expr(exposure_values(count)["exposure_count"])),
-            {**values, "exposure_count": f"`{COUNT}`"},
-        )
+        weighted = weighted.withColumn(COUNT, F.expr(exposure_values(count)["exposure_count"]))
+        values["exposure_count"] = f"`{COUNT}`"
     columns = [expression.strip("`") for expression in values.values()]
     rated = weighted.select(
         quoted(user).alias("user_id"), quoted(item).alias("item_id"), *map(quoted, columns), F.lit(False).alias(WANTED)
@@ -127,12 +113,12 @@ def with_exposure_term(fitted: FittedOutcome, layout: Layout, resources: FitReso
     """Attach the confounder of each pair and the covariates of each row, as the model has them."""
     for is_user in (True, False):
         layout = attach_known(
-            layout, is_user, fitted.table(is_user), fitted.covariates, fitted.family.composition, resources
+            layout, is_user, fitted.table(is_user), fitted.facts.covariates, fitted.family.composition, resources
         )
     if fitted.exposure is None:
         return layout
     users, items = exposure_states(fitted, fitted.exposure, layout, resources)
-    layout, _ = attach_confounder(layout, users, items, fitted.family.exposure_term, resources, fitted.form)
+    layout, _ = attach_confounder(layout, users, items, fitted.family.exposure_term, resources, fitted.facts.form)
     return layout
 
 

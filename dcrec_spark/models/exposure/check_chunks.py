@@ -1,7 +1,7 @@
 """Chunks of a predictive check: users with their pairs, against the factors of all items.
 
     users + pairs -> chunks (cells of some hundred thousand pairs)  \\
-                                                                     cross -> a row for each user, one for each chunk
+                                                                     cross -> a row for each chunk
     items         -> one cell                                       /
 
 Each chunk draws the items' factors for itself, the same ones by their keys. That takes as many draws as a fit's
@@ -39,13 +39,14 @@ _OF_CHUNKS = {
     "users": _LONG,
     "held_out": _LONG,
 }
+CHECKED = "checked"
 _SQL = {_DOUBLE: "double", _LONG: "long", _DOUBLES: "array<double>"}
 
 
 def check_on_cluster(
     pairs: DataFrame, users: DataFrame, items: DataFrame, rows: int, how: HeldOut, replications: int, seed: int
 ) -> DataFrame:
-    """One row for each user (``id, p_value, n, log_likelihood``), and one without id for each chunk, with its sums.
+    """One row for each chunk, with its sums and an array of its users: ``id, p_value, n, log_likelihood``.
 
     pairs : ``user_id, item_idx, total, held_out``. users, items : ``id, shape, rate``, the items with ``idx`` too.
     rows : about how many pairs there are.
@@ -62,9 +63,10 @@ def check_on_cluster(
     def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for chunk, ids, user_cell, item_cell in zip(*batch.columns, strict=True):
-                yield from _check_chunk(chunk, ids.values, user_cell, item_cell, how, replications, seed)
+                yield _check_chunk(chunk, ids.values, user_cell, item_cell, how, replications, seed)
 
-    return cells.mapInArrow(check, f"id {id_type}, {_sql({**_OF_USERS, **_OF_CHUNKS})}")
+    of_users = ", ".join(f"{name}: {_SQL[kind]}" for name, kind in _OF_USERS.items())
+    return cells.mapInArrow(check, f"{_sql(_OF_CHUNKS)}, {CHECKED} array<struct<id: {id_type}, {of_users}>>")
 
 
 def _check_here(
@@ -76,16 +78,15 @@ def _check_here(
     cells = _user_cell(factors, collect_arrow(pairs.select("user_id", "item_idx", "total", "held_out")))
     item_cell = _pack_items(collect_arrow(items.select("idx", _key("id"), "shape", "rate")))["item_cell"][0]
     batches = [
-        batch
+        _check_chunk(chunk, ids.values, user_cell, item_cell, how, replications, seed)
         for chunk, ids, user_cell in zip(*(cells[name] for name in ("chunk", "ids", "user_cell")), strict=True)
-        for batch in _check_chunk(chunk, ids.values, user_cell, item_cell, how, replications, seed)
     ]
     return frame_of_arrow(pairs.sparkSession, pa.Table.from_batches(batches))
 
 
 def users_of(checked: DataFrame) -> DataFrame:
     """Return the rows of users: ``id, p_value, n, log_likelihood``."""
-    return checked.where("chunk is null").select("id", *_OF_USERS)
+    return checked.select(F.inline(CHECKED))
 
 
 def add_up(checked: DataFrame) -> dict[str, Any]:
@@ -101,8 +102,7 @@ def add_up(checked: DataFrame) -> dict[str, Any]:
         numbers = {name: pa.array([table[name].to_numpy().sum()]) for name in ("p_sum", "users", "held_out")}
         return pa.table({"chunk": pa.array([0]), **arrays, **numbers})
 
-    chunks = checked.where("chunk is not null").select(*_OF_CHUNKS)
-    return apply_in_arrow(chunks.groupBy(), add, _sql(_OF_CHUNKS)).collect()[0].asDict()
+    return apply_in_arrow(checked.select(*_OF_CHUNKS).groupBy(), add, _sql(_OF_CHUNKS)).collect()[0].asDict()
 
 
 def _sql(types: dict[str, pa.DataType]) -> str:
@@ -160,13 +160,15 @@ def _check_chunk(
     how: HeldOut,
     replications: int,
     seed: int,
-) -> Iterator[pa.RecordBatch]:
+) -> pa.RecordBatch:
     users, items = unpack(user_cell.as_buffer()), unpack(item_cell.as_buffer())
     held_out = _pairs(users, users["held_out"])
     training = _pairs(users, users["total"] - users["held_out"])
     checked = check_users(training, held_out, _factors(users), _factors(items), how, replications, seed)
     n = np.bincount(held_out.row, held_out.times, len(ids)).astype(np.int64)
-    yield _rows(ids, {"p_value": checked.p_value, "n": n, "log_likelihood": checked.log_likelihood[0]})
+    of_users = pa.StructArray.from_arrays(
+        [ids, *map(pa.array, (checked.p_value, n, checked.log_likelihood[0]))], ["id", *_OF_USERS]
+    )
     sums = {
         "chunk": chunk.as_py(),
         "total": checked.log_likelihood.sum(axis=1),
@@ -175,7 +177,9 @@ def _check_chunk(
         "users": len(ids),
         "held_out": n.sum(),
     }
-    yield _rows(pa.nulls(1, ids.type), {name: [value] for name, value in sums.items()})
+    columns = {name: pa.array([sums[name]], kind) for name, kind in _OF_CHUNKS.items()}
+    each = pa.ListArray.from_arrays(pa.array([0, len(ids)], pa.int32()), of_users)
+    return pa.RecordBatch.from_pydict({**columns, CHECKED: each})
 
 
 def _pairs(cell: dict[str, Array], times: Array) -> CountedPairs:
@@ -185,11 +189,3 @@ def _pairs(cell: dict[str, Array], times: Array) -> CountedPairs:
 
 def _factors(cell: dict[str, Array]) -> Factors:
     return Factors(cell["key"], cell["shape"], cell["rate"])
-
-
-def _rows(ids: pa.Array, known: dict[str, Any]) -> pa.RecordBatch:
-    types = {**_OF_USERS, **_OF_CHUNKS}
-    columns = {
-        name: pa.array(known[name], kind) if name in known else pa.nulls(len(ids), kind) for name, kind in types.items()
-    }
-    return pa.RecordBatch.from_pydict({"id": ids, **columns})

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 from pyspark.ml import Estimator
 from pyspark.sql import DataFrame
 
-from dcrec_spark.engine.ascent import Start
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.engine.sides import State
 from dcrec_spark.models.exposure.held_out import held_out_likelihood, hold_out_exposures
@@ -197,7 +196,12 @@ def fit_exposure(estimator: PoissonFactorization, layout: Layout, resources: Fit
     FitError: the ELBO falls, or a factor is not finite.
     """
     family = PoissonExposure.of(estimator)
-    start = _warm_start(estimator, family, layout, resources)
+    warm, start = estimator.getOrDefault("initialModel"), None
+    if warm is not None:
+        if not isinstance(warm, PoissonFactorizationModel):
+            raise TypeError(f"initialModel: found {warm!r}, expected a fitted PoissonFactorizationModel")
+        require_exposure_rank(warm, family.rank)
+        start = warm_start(family, layout, warm.userFactors, warm.itemFactors, NOTHING_SHARED, resources)
     with listening(estimator, family.stage) as listener:
         fit = resources.add(fit_factors(estimator, family, layout, listener, start))
     users, items = (
@@ -211,19 +215,6 @@ def fit_exposure(estimator: PoissonFactorization, layout: Layout, resources: Fit
     resources.result(model)
     estimator._copyValues(model._resetUid(estimator.uid)).clear(model.initialModel)
     return ExposureFit(fit.users, fit.items, model)
-
-
-def _warm_start(
-    estimator: PoissonFactorization, family: PoissonExposure, layout: Layout, resources: FitResources
-) -> Start | None:
-    """Return the states of ``initialModel`` on these blocks: known ids at its factors."""
-    warm = estimator.getOrDefault("initialModel")
-    if warm is None:
-        return None
-    if not isinstance(warm, PoissonFactorizationModel):
-        raise TypeError(f"initialModel: found {warm!r}, expected a fitted PoissonFactorizationModel")
-    require_exposure_rank(warm, family.rank)
-    return warm_start(family, layout, warm.userFactors, warm.itemFactors, NOTHING_SHARED, resources)
 
 
 def estimator_like(model: PoissonFactorizationModel, **changes: Any) -> PoissonFactorization:

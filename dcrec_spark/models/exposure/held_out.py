@@ -64,7 +64,14 @@ def hold_out_exposures(
     if taken:
         raise DataError(f"column {taken[0]!r} is there already: the split adds it; rename or drop the input's")
     if count:
-        _require_whole(df, count)
+        value = F.col(f"`{count}`").cast("double")
+        usable = F.coalesce((value >= 0) & (value == F.floor(value)) & (value < float("inf")), F.lit(False))
+        bad, example = df.agg(F.count_if(~usable), F.min(F.when(~usable, value))).collect()[0]
+        if bad:
+            raise DataError(
+                f"column {count!r}: {bad} rows are no whole numbers >= 0, such as {example!r}: exposures are counted, "
+                "and held out one by one; drop or mend them first"
+            )
     held_out = _held_out(user, item, count, share, seed)
     exposures = df.withColumns({HELD_OUT: held_out, SHARE: F.lit(float(share))})
     left = F.col(f"`{count}`") - F.col(HELD_OUT) if count else 1.0 - F.col(HELD_OUT)
@@ -84,10 +91,10 @@ def held_out_likelihood(model: Any, exposures: DataFrame, share: float) -> float
     pairs = model.transform(exposures.where(F.col(HELD_OUT) > 0)).where(F.col(rate).isNotNull())
     count = F.col(HELD_OUT)
     likely = F.sum(count * F.log(thinned * F.col(rate)))
-    found = pairs.agg(likely.alias("likely"), F.sum(count).alias("count")).collect()[0]
+    likelihood, total = pairs.agg(likely, F.sum(count)).collect()[0]
     tables = [collect_arrow(side.select("shape", "rate")) for side in (model.userFactors, model.itemFactors)]
     users, items = ((matrix_of(t["shape"]) / matrix_of(t["rate"])).sum(axis=0) for t in tables)
-    return float((found["likely"] - thinned * float(users @ items)) / found["count"])
+    return float((likelihood - thinned * float(users @ items)) / total)
 
 
 def _held_out(user: str, item: str, count: str | None, share: float, seed: int) -> Column:
@@ -103,14 +110,3 @@ def _held_out(user: str, item: str, count: str | None, share: float, seed: int) 
     total = F.col(f"`{count}`").cast("long")
     units = F.when(total > 0, F.sequence(F.lit(1).cast("long"), total)).otherwise(F.array().cast("array<bigint>"))
     return F.size(F.filter(units, select_held_out)).cast("double")
-
-
-def _require_whole(df: DataFrame, count: str) -> None:
-    value = F.col(f"`{count}`").cast("double")
-    usable = F.coalesce((value >= 0) & (value == F.floor(value)) & (value < float("inf")), F.lit(False))
-    counts = df.agg(F.count_if(~usable).alias("bad"), F.min(F.when(~usable, value)).alias("example")).collect()[0]
-    if counts["bad"]:
-        raise DataError(
-            f"column {count!r}: {counts['bad']} rows are no whole numbers >= 0, such as {counts['example']!r}: "
-            "exposures are counted, and held out one by one; drop or mend them first"
-        )

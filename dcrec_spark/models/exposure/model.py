@@ -1,8 +1,7 @@
 """The fitted exposure model: Gamma posteriors of exposure factors, and the substitute confounder a_hat."""
 
 from pyspark.ml import Model
-from pyspark.ml.param.shared import HasCheckpointInterval, HasMaxIter, HasSeed, HasTol
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
@@ -18,33 +17,22 @@ from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.propensity import exposure_values
 from dcrec_spark.models.fitting.stages import fold_in
-from dcrec_spark.models.params import ExposureSource, HasIds, inherited, optional, param
+from dcrec_spark.models.params import ExposureSource, HasFit, optional, param
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
+from dcrec_spark.models.persistence.plain import as_json, from_json
 from dcrec_spark.settings.tables import EXPOSURE, params
 
 _SETTINGS = params(EXPOSURE)
 
 
-class ExposureParams(HasIds, ExposureSource, HasCheckpointInterval, HasMaxIter, HasSeed, HasTol):
+class ExposureParams(HasFit, ExposureSource):
     """Params of the exposure model."""
 
     countCol, getCountCol, setCountCol = optional(str, _SETTINGS["countCol"])
     rank, getRank, setRank = param(int, _SETTINGS["rank"])
-    maxIter, getMaxIter, setMaxIter = inherited(_SETTINGS["maxIter"])
-    tol, getTol, setTol = inherited(_SETTINGS["tol"])
     shapePrior, getShapePrior, setShapePrior = param(float, _SETTINGS["shapePrior"])
     ratePrior, getRatePrior, setRatePrior = param(float, _SETTINGS["ratePrior"])
-    seed, getSeed, setSeed = inherited(_SETTINGS["seed"])
     exposureCol, getExposureCol, setExposureCol = param(str, _SETTINGS["exposureCol"])
-    numBlocks, getNumBlocks, setNumBlocks = optional(int, _SETTINGS["numBlocks"])
-    exchange, getExchange, setExchange = param(str, _SETTINGS["exchange"])
-    checkpointInterval, getCheckpointInterval, setCheckpointInterval = inherited(_SETTINGS["checkpointInterval"])
-    precision, getPrecision, setPrecision = param(str, _SETTINGS["precision"])
-    validationIndicatorCol, getValidationIndicatorCol, setValidationIndicatorCol = optional(
-        str, _SETTINGS["validationIndicatorCol"]
-    )
-    patience, getPatience, setPatience = param(int, _SETTINGS["patience"])
-    initialModel, getInitialModel, setInitialModel = optional(object, _SETTINGS["initialModel"])
 
 
 class PoissonFactorizationModel(Model, ExposureParams, Persistent):
@@ -103,8 +91,9 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         require_columns(dataset, [user, item], [])
         require_new_columns(dataset, {"exposureCol": output})
         require_ids_alike(dataset, (user, item), (self.userFactors, self.itemFactors))
-        users = self.userFactors.select(F.col("id").alias(user), _mean().alias("__user_exposure"))
-        items = self.itemFactors.select(F.col("id").alias(item), _mean().alias("__item_exposure"))
+        mean = gamma_mean(F.col("shape"), F.col("rate"))
+        users = self.userFactors.select(F.col("id").alias(user), mean.alias("__user_exposure"))
+        items = self.itemFactors.select(F.col("id").alias(item), mean.alias("__item_exposure"))
         a_hat = dot(F.col("__user_exposure"), F.col("__item_exposure")).alias(output)
         joined = dataset.join(users, user, "left").join(items, item, "left")
         return joined.select(*map(quoted, dataset.columns), a_hat)
@@ -197,7 +186,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         facts = {
             "elboHistory": self.elboHistory,
             "validationHistory": self.validationHistory,
-            "degeneracies": [fact.as_json() for fact in self.degeneracies],
+            "degeneracies": as_json(self.degeneracies),
             "converged": self.converged,
             "elbo": self.elbo,
         }
@@ -205,7 +194,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
 
     @classmethod
     def _restored(cls, saved: Saved) -> "PoissonFactorizationModel":
-        facts = {**saved.facts, "degeneracies": [Degeneracy.from_json(fact) for fact in saved.facts["degeneracies"]]}
+        facts = {**saved.facts, "degeneracies": from_json(list[Degeneracy], saved.facts["degeneracies"])}
         return cls(saved.frames["users"], saved.frames["items"], **facts)
 
     def release(self) -> None:
@@ -221,7 +210,3 @@ def require_exposure_rank(model: PoissonFactorizationModel, rank: int) -> None:
         raise ConfigError(
             f"initialModel has {fitted} exposure factors, and the exposure model's rank is {rank}: give both the same"
         )
-
-
-def _mean() -> Column:
-    return gamma_mean(F.col("shape"), F.col("rate"))

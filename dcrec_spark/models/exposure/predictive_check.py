@@ -3,12 +3,10 @@
 After Wang and Blei ("The Blessings of Multiple Causes", arXiv 1805.06826): hold out, fit, and compare the held-out
 log-likelihood of the real exposures with that of replications. What is done here, and why:
 
-*Held out* are single exposures, each with probability s (``hold_out_exposures``). Training then sees a zero where an
-exposure was held out. That is no bias that has to be feared but one that is known: the training part of Poisson(R)
-counts is Poisson((1 - s) R), for all pairs alike. So the fitted rate r estimates (1 - s) R. The held-out part is
-Poisson(s / (1 - s) r), independent of training. All pairs have a held-out part, and nearly all of them are zeros:
-the zeros take part exactly, none is sampled or weighted, since the sum of a Poisson model's rates over all items is a
-product of sums.
+*Held out* are single exposures, each with probability s (:mod:`dcrec_spark.models.exposure.held_out`). The training
+part of Poisson(R) counts is Poisson((1 - s) R), for all pairs alike, so the fitted rate r estimates (1 - s) R. The
+held-out part is Poisson(s / (1 - s) r), independent of training. Its zeros take part exactly, none is sampled or
+weighted: the sum of a Poisson model's rates over all items is a product of sums.
 
 *Exposures that are there or not* are not Poisson. Fitted to zeros and ones, Poisson factorization estimates the mean,
 r = (1 - s) p with p the probability of an exposure. 1 - exp(-r) would be too small. A pair in training can have no
@@ -35,13 +33,11 @@ popularity, passes on exposures that come in sharp blocks: see ``PoissonFactoriz
 users the check sees small misfits that matter little: ``meanUserPValue``, Wang and Blei's overall figure, says how far
 a single user is from the middle.
 
-The posterior is a mean-field one, narrower than the true one: the check is about the fit that a_hat comes from, not
-about Poisson factorization as such. Priors count: those that are far from the data's scale fail.
+The posterior is a mean-field one, narrower than the true one. Priors that are far from the data's scale fail.
 """
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
@@ -170,7 +166,19 @@ def check_exposures(
         placed = items.join(item_ids, "id")
         checked = check_on_cluster(known, users, placed, rows, how, settings.replications, settings.seed).persist()
         try:
-            return _result(checked, add_up(checked))
+            sums = add_up(checked)
+            total, deviation = np.array(sums["total"]), np.array(sums["deviation"])
+            return PredictiveCheck(
+                users=users_of(checked),
+                pValue=float(p_values(total)),
+                spreadPValue=float(p_values(deviation)),
+                meanUserPValue=sums["p_sum"] / sums["users"],
+                logLikelihood=float(total[0]),
+                replicated=total[1:],
+                numUsers=sums["users"],
+                n=sums["held_out"],
+                _cached=checked,
+            )
         except BaseException:
             checked.unpersist()
             raise
@@ -193,13 +201,9 @@ def _pairs(exposures: DataFrame, users: DataFrame, items: DataFrame, settings: C
                 "cast it"
             )
     total = F.col(f"`{settings.count}`").cast("double") if settings.count else F.lit(1.0)
-    return exposures.select(
-        F.col(f"`{settings.user}`").alias("user_id"),
-        F.col(f"`{settings.item}`").alias("item_id"),
-        total.alias("total"),
-        F.col(HELD_OUT).cast("double").alias("held_out"),
-        F.col(SHARE).cast("double").alias("share"),
-    )
+    ids = [F.col(f"`{name}`").alias(f"{side}_id") for side, name in names.items()]
+    held_out, share = F.col(HELD_OUT).cast("double").alias("held_out"), F.col(SHARE).cast("double").alias("share")
+    return exposures.select(*ids, total.alias("total"), held_out, share)
 
 
 def _require_usable(pairs: DataFrame, settings: CheckSettings) -> tuple[int, float]:
@@ -207,23 +211,18 @@ def _require_usable(pairs: DataFrame, settings: CheckSettings) -> tuple[int, flo
     held_out, total, share = (F.col(c) for c in ("held_out", "total", "share"))
     good = (held_out >= 0) & (held_out <= total) & (held_out == F.floor(held_out)) & (share > 0) & (share < 1)
     usable = F.coalesce(good & F.col("user_id").isNotNull() & F.col("item_id").isNotNull(), F.lit(False))
-    counts = pairs.agg(
-        F.count("*").alias("rows"),
-        F.count_if(~usable).alias("bad"),
-        F.sum("held_out").alias("held_out"),
-        F.min("share").alias("lowest"),
-        F.max("share").alias("highest"),
-    ).collect()[0]
-    if counts["bad"]:
+    found = F.count("*"), F.count_if(~usable), F.sum("held_out"), F.min("share"), F.max("share")
+    rows, bad, units, lowest, highest = pairs.agg(*found).collect()[0]
+    if bad:
         raise DataError(
-            f"{counts['bad']} of {counts['rows']} rows cannot be used: expected two ids, {HELD_OUT} a whole number "
+            f"{bad} of {rows} rows cannot be used: expected two ids, {HELD_OUT} a whole number "
             f"from 0 to {settings.count or 1}, and {SHARE} between 0 and 1, as hold_out_exposures makes them"
         )
-    if not counts["held_out"]:
-        raise DataError(f"nothing was held out: {counts['rows']} rows, {HELD_OUT} is 0 in all of them")
-    if counts["lowest"] != counts["highest"]:
-        raise DataError(f"{SHARE} goes from {counts['lowest']} to {counts['highest']}: expected one split's")
-    return int(counts["rows"]), float(counts["lowest"])
+    if not units:
+        raise DataError(f"nothing was held out: {rows} rows, {HELD_OUT} is 0 in all of them")
+    if lowest != highest:
+        raise DataError(f"{SHARE} goes from {lowest} to {highest}: expected one split's")
+    return int(rows), float(lowest)
 
 
 def _require_trained(indexed: DataFrame, users: DataFrame, settings: CheckSettings) -> None:
@@ -258,18 +257,3 @@ def _refuse(rows: DataFrame, reasons: dict[str, Column], column: str) -> None:
                 f"{count} {reason.format(repr(example))}: the model has to be fitted to the training part of these "
                 "exposures (hold_out_exposures), and to nothing else; and all rows of a user have to be given"
             )
-
-
-def _result(checked: DataFrame, sums: dict[str, Any]) -> PredictiveCheck:
-    total, deviation = np.array(sums["total"]), np.array(sums["deviation"])
-    return PredictiveCheck(
-        users=users_of(checked),
-        pValue=float(p_values(total)),
-        spreadPValue=float(p_values(deviation)),
-        meanUserPValue=sums["p_sum"] / sums["users"],
-        logLikelihood=float(total[0]),
-        replicated=total[1:],
-        numUsers=sums["users"],
-        n=sums["held_out"],
-        _cached=checked,
-    )

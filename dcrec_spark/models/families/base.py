@@ -104,8 +104,8 @@ class BlockExplanation(NamedTuple):
     parts : theta . beta taken apart. gamma : (n,) confounder weight of each row of the block.
     preference, attribute : (n, K) and (m, K) factors of the rows and of the inbox.
     implied, fitted : (P,) theta . beta of each pair, as the given ratings make it, and as the model has it.
-    user_bias, item_bias : (n,) and (m,) of the rows and of the inbox. None where there are none.
-    composition, features : (P,) of each pair, slopes times covariates: of the exposure's composition, and of features.
+    linear : (P,) of each pair its "user_bias" and "item_bias", and slopes times covariates: of the exposure's
+    "composition", and of "features". What is missing is 0.
     """
 
     parts: Explained
@@ -114,10 +114,7 @@ class BlockExplanation(NamedTuple):
     attribute: Floats
     implied: Floats
     fitted: Floats
-    user_bias: Floats | None = None
-    item_bias: Floats | None = None
-    composition: Floats | None = None
-    features: Floats | None = None
+    linear: Mapping[str, Floats] = {}
 
 
 Explainer = Callable[[KernelInput, Wanted], BlockExplanation]
@@ -157,6 +154,7 @@ class Family(ABC):
     stage: ClassVar[str]
     value: ClassVar[str]
     objective: ClassVar[Objective]
+    splits: ClassVar[bool] = False
     reads: ClassVar[tuple[str, ...]] = ()
     _all_read: ClassVar[tuple[str, ...]] = ("rank", "seed", "precision")
 
@@ -172,11 +170,6 @@ class Family(ABC):
     def rank(self) -> int:
         """Factors of each row, K."""
         return int(self.settings["rank"])
-
-    @property
-    def splits(self) -> bool:
-        """Whether its steps are :class:`dcrec_spark.engine.heavy_items.Splitting`, so that items may be heavy."""
-        return False
 
     @property
     def row_width(self) -> int:
@@ -337,10 +330,6 @@ class OutcomeFamily(Family):
         """How many covariates of each side, the first ones, are the composition of its exposure."""
         return int(self.settings.get("composition", 0))
 
-    def with_covariates(self, users: int, items: int, composition: int) -> Self:
-        """Return the family for rows with so many covariates."""
-        return type(self)({**self.settings, "covariates": (users, items), "composition": composition})
-
     @property
     def exposure_term(self) -> ExposureTerm:
         """What the model wants of a_hat: by default a_hat itself."""
@@ -354,9 +343,9 @@ class OutcomeFamily(Family):
         """Refuse settings that contradict each other, beyond what the table of settings says of them."""
 
     @classmethod
-    @abstractmethod
     def shared_as_json(cls, shared: Any) -> dict[str, Any]:
         """Return the terms that all pairs share as JSON holds them."""
+        return dict(shared._asdict())
 
     @classmethod
     @abstractmethod

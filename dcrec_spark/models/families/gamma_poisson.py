@@ -7,9 +7,8 @@ has a weight: w_ui where it was observed (1, or an inverse propensity), w0 elsew
 w0 sum_all E + sum_obs (w - w0) E, which takes the means of the other side at the nonzeros, unless all weights are 1.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from enum import Enum
 from functools import partial
 from typing import NamedTuple, Self, TypeVar
 
@@ -38,16 +37,8 @@ NORM = 8
 AT_PRIOR, NO_SHARE = 0.02, 1e-3
 
 
-@dataclass(frozen=True)
-class GammaPrior:
-    """Shape and rate of a Gamma prior."""
-
-    shape: float
-    rate: float
-
-
 class Gamma(NamedTuple):
-    """q of one number that all pairs share."""
+    """Shape and rate of a Gamma distribution: of a prior, or of q of one number that all pairs share."""
 
     shape: float
     rate: float
@@ -70,47 +61,19 @@ class SharedGammas(NamedTuple):
     gamma: Gamma | None = None
 
 
-class RowPart(StrEnum):
-    """What the columns of a row are: of the K factors, or of the one gamma of a user."""
+class RowPart(Enum):
+    """Columns of a row: of the K factors, or of the one gamma of a user. Means only where single pairs are predicted.
 
-    GEOMETRIC_MEAN = "geometric_mean"
-    GAMMA_GEOMETRIC_MEAN = "gamma_geometric_mean"
-    MEAN = "mean"
-    GAMMA_MEAN = "gamma_mean"
-
-
-@dataclass(frozen=True)
-class RowLayout:
-    """The parts of a row: name -> how many columns, in their order.
-
-    Of a user of rank 2 with a confounder weight, and means where held-out pairs are predicted::
+    Of a user of rank 2 with a confounder weight, and means::
 
         column    0     1     2           3     4     5
                   g_u0  g_u1  g_gamma_u   E_u0  E_u1  E_gamma_u
     """
 
-    widths: Mapping[str, int]
-
-    def join(self, parts: Mapping[str, Array]) -> Array:
-        """Lay parts (n, width) side by side. KeyError for one that is missing.
-
-        >>> RowLayout({"factors": 2, "gamma": 1}).join({"gamma": np.array([[9.0]]), "factors": np.array([[1.0, 2.0]])})
-        array([[1., 2., 9.]])
-        """
-        return np.hstack([parts[name] for name in self.widths])
-
-    def part(self, rows: Array, name: str) -> Array:
-        """Return a view of the columns of one part, (n, width). KeyError where rows have no such part.
-
-        >>> RowLayout({"factors": 2, "gamma": 1}).part(np.array([[1.0, 2.0, 9.0]]), "gamma")
-        array([[9.]])
-        """
-        start = 0
-        for other, width in self.widths.items():
-            if other == name:
-                return rows[:, start : start + width]
-            start += width
-        raise KeyError(name)
+    GEOMETRIC_MEAN = 0
+    GAMMA_GEOMETRIC_MEAN = 1
+    MEAN = 2
+    GAMMA_MEAN = 3
 
 
 @dataclass(frozen=True)
@@ -129,12 +92,12 @@ class GammaPoisson:
     stage: str
     count: str
     rank: int
-    prior: GammaPrior
+    prior: Gamma
     seed: int
     precision: str = "float64"
-    confounder: GammaPrior | None = None
+    confounder: Gamma | None = None
     per_user: bool = True
-    intercept: GammaPrior | None = None
+    intercept: Gamma | None = None
     n_pairs: float = 0.0
     validates: bool = False
     unobserved: float = 1.0
@@ -142,6 +105,11 @@ class GammaPoisson:
     accelerates: bool = False
     stride: Stride = PLAIN_STEP
     scale: Floats | float = 1.0
+
+    rises = True
+    remembers = True
+    # On MovieLens 100K no sweep of this length had to be undone; momentum beyond .95 was no faster.
+    longest = Stride(1.9, 0.95)
 
     @property
     def reweighs(self) -> bool:
@@ -153,341 +121,19 @@ class GammaPoisson:
         """Whether the rows of users carry a gamma."""
         return self.confounder is not None and self.per_user
 
-    def row_layout(self, is_user: bool) -> RowLayout:
-        """Lay out what the rows of a side send: geometric means, and means where single pairs are predicted."""
-        with_gamma = is_user and self.gamma_per_user
-        widths: dict[str, int] = {RowPart.GEOMETRIC_MEAN: self.rank}
-        if with_gamma:
-            widths[RowPart.GAMMA_GEOMETRIC_MEAN] = 1
-        if self.validates or self.reweighs:
-            widths[RowPart.MEAN] = self.rank
-            if with_gamma:
-                widths[RowPart.GAMMA_MEAN] = 1
-        return RowLayout(widths)
-
-
-def start(inputs: KernelInput, *, model: GammaPoisson, is_user: bool) -> Update:
-    """Shapes off the prior by noise that depends on (seed, side, id) alone. Equal ones would stay equal.
-
-    With a memory, a row that it knows (finite) starts there.
-    """
-    prior = model.prior
-    seed = model.seed if is_user else model.seed + 1
-    shape = (prior.shape * (1.0 + noise(seed, inputs.block.row_key, model.rank))).astype(model.precision)
-    rate = np.full(model.rank, prior.rate, model.precision)
-    gamma = None
-    if is_user and model.gamma_per_user:
-        weight, size = required(model.confounder), (len(shape), 1)
-        gamma = np.full(size, weight.shape, model.precision), np.full(size, weight.rate, model.precision)
-    if len(inputs.memory.get("shape", ())):
-        known = np.isfinite(inputs.memory["shape"]).all(axis=1)
-        shape[known] = inputs.memory["shape"][known]
-        remembered = inputs.memory["rate"].astype(model.precision)  # (n, K): folded-in rows have rates that differ
-        rate = np.where(np.isfinite(remembered), remembered, rate)
-        if gamma is not None:
-            gamma[0][known], gamma[1][known] = inputs.memory["gamma_shape"][known], inputs.memory["gamma_rate"][known]
-    begun = _posterior(inputs.block, model, is_user, shape, rate, gamma)
-    return _remember(begun, inputs.memory[REACHED].astype(model.precision)) if REACHED in inputs.memory else begun
-
-
-def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
-    """One coordinate step of the rows. For items, also the sums that need the nonzeros."""
-    before, rate = inputs.memory["shape"], inputs.memory["rate"]
-    # Of users nothing is scaled here: their factors meet items', and the products are what they were.
-    mean = geometric_mean(before, rate if is_user else rate * model.scale)
-    if is_user and model.gamma_per_user:
-        gamma = inputs.memory["gamma_shape"]
-        before = np.hstack([before, gamma])
-        mean = np.hstack([mean, geometric_mean(gamma, inputs.memory["gamma_rate"])])
-    cols, block = _cols(inputs, model, is_user), count_block(inputs, model, shared, is_user)
-    prior = prior_shapes(model, is_user)
-    updated = update_shape(prior, block, mean, cols)
-    if inputs.parts:  # of rows without a pair here
-        updated[inputs.block[heavy_items.ROW]] += mean[inputs.block[heavy_items.ROW]] * inputs.parts["drawn"]
-    length, momentum = model.stride
-    longer = over_relax(before, updated, prior, length)
-    shape = over_relax(inputs.memory.get(REACHED, before), longer, prior, 1.0 + momentum)
-    result = _move(inputs, model, is_user, shape)
-    if momentum:
-        result = _remember(result, longer)
-    if is_user:
-        return result
-    changes = [np.abs(result.memory[name] / inputs.memory[name] - 1.0) for name in ("shape", "rate")]
-    movement = np.array(sum(float((change.astype(np.float64) ** NORM).sum()) for change in changes))
-    reached = rates(block, model.row_layout(is_user=False).part(result.rows, RowPart.GEOMETRIC_MEAN), cols)
-    sums = _sums_of_pairs(inputs, model, shared, block, reached, result.memory, is_user=False)
-    return result._replace(sums={**result.sums, "movement": movement, **sums})
-
-
-def heavy_parts(inputs: KernelInput, update: Update, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
-    """Add up what the step of heavy items needs of their pairs with a block of users, (H, K) each (float64).
-
-    drawn : of the counts, see :func:`dcrec_spark.kernels.poisson.drawn_counts`. excess : w - w0 times the users' means.
-    """
-    of_items = model.row_layout(is_user=False).part(inputs.inbox[inputs.block[heavy_items.AT]], RowPart.GEOMETRIC_MEAN)
-    met = KernelInput(heavy_items.transpose(inputs.block), {}, update.rows, {})
-    counts, cols = count_block(met, model, shared, is_user=False), _cols(met, model, is_user=False)
-    parts: dict[str, Floats] = {"drawn": drawn_counts(counts, of_items / model.scale, cols).astype(np.float64)}
-    excess = _excess(met.block, model)
-    if excess is not None:
-        means = model.row_layout(is_user=True).part(update.rows, RowPart.MEAN)
-        parts["excess"] = row_products(counts.row_ptr, counts.col, excess, means)
-    return parts
-
-
-def heavy_scores(inputs: KernelInput, items: Array, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
-    """Add up, over the pairs of a block of users with heavy items, what the step of items adds up over its pairs.
-
-    items : (H, width) the heavy items as they have moved. The memory has the users.
-    """
-    met = KernelInput(heavy_items.heavy_pairs(inputs.block), inputs.memory, items, {})
-    own = geometric_mean(inputs.memory["shape"], inputs.memory["rate"])
-    if model.gamma_per_user:
-        own = np.hstack([own, geometric_mean(inputs.memory["gamma_shape"], inputs.memory["gamma_rate"])])
-    counts = count_block(met, model, shared, is_user=True)
-    rate = rates(counts, own, _cols(met, model, is_user=True))
-    return _sums_of_pairs(met, model, shared, counts, rate, inputs.memory, is_user=True)
-
-
-def settle(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
-    """Rows as the other side determines them, started from equal shares: the same wherever they were before."""
-    block = count_block(inputs, model, shared, is_user)
-    shape, _ = _converge(inputs, block, model, is_user)
-    return _move(inputs, model, is_user, shape)
-
-
-def converge_and_score(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas) -> Update:
-    """Update the users to convergence, and add up the ELBO's parts of their nonzeros."""
-    block = count_block(inputs, model, shared, is_user=True)
-    shape, rate = _converge(inputs, block, model, is_user=True)
-    result = _move(inputs, model, True, shape)
-    reached = rates(block, geometric_mean(shape, rate), _cols(inputs, model, is_user=True))
-    sums = {"log_rates": np.array(log_rates(block, reached))}
-    excess = _excess(inputs.block, model)
-    if excess is not None:
-        mean = _mean_rates(inputs, inputs.block.fitted, model, shared, result.memory, is_user=True)
-        sums["rate_excess"] = np.array(excess @ mean)
-    return result._replace(sums={**result.sums, **sums})
-
-
-def _converge(inputs: KernelInput, block: CountBlock, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats]:
-    prior = prior_shapes(model, is_user)
-    totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
-    equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
-    rate, gamma_rate = _rates(inputs, model, is_user)
-    full = np.broadcast_to(rate, (len(equal), model.rank))
-    if gamma_rate is not None:
-        full = np.hstack([full, gamma_rate])
-    return converge_shape(prior, block, equal, full, _cols(inputs, model, is_user), CONVERGED, MOST_ROUNDS), full
-
-
-def _cols(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> Floats:
-    return _of_sources(inputs, model, is_user, RowPart.GEOMETRIC_MEAN)
-
-
-def _of_sources(inputs: KernelInput, model: GammaPoisson, is_user: bool, part: RowPart) -> Floats:
-    return inputs.once(part.name, lambda: np.ascontiguousarray(model.row_layout(not is_user).part(inputs.inbox, part)))
-
-
-def count_block(inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> CountBlock:
-    """Return the kernel's view of a block: its counts, and what else its rates are made of."""
-    pairs = inputs.block.fitted
-    count = pairs.value(model.count).astype(model.precision)
-    if pairs.has("weight"):
-        count = count * pairs.value("weight").astype(model.precision)
-    of_rows = offset = np.empty(0, model.precision)
-    if model.intercept is not None:
-        offset = np.full(len(pairs.col), required(shared.intercept).geometric_mean, model.precision)
-    if model.confounder is not None:
-        a_hat = pairs.value("a_hat").astype(model.precision)
-        if model.gamma_per_user and is_user:
-            of_rows = a_hat
-        else:
-            gamma = _gamma_of(inputs, pairs.col, model, shared, RowPart.GAMMA_GEOMETRIC_MEAN)
-            part = (gamma * a_hat).astype(model.precision)
-            offset = offset + part if len(offset) else part
-    return CountBlock(pairs.row_ptr, pairs.col, count, of_rows, offset)
-
-
-def _gamma_of(
-    inputs: KernelInput, col: Array, model: GammaPoisson, shared: SharedGammas, part: RowPart
-) -> Floats | float:
-    if model.gamma_per_user:
-        of_users: Floats = _of_sources(inputs, model, is_user=False, part=part)[:, 0]
-        return of_users[col]
-    gamma = required(shared.gamma)
-    return gamma.mean if part is RowPart.GAMMA_MEAN else gamma.geometric_mean
-
-
-def prior_shapes(model: GammaPoisson, is_user: bool) -> Floats:
-    """(K,), or (K + 1,) where the rows have a gamma each."""
-    prior = [model.prior.shape] * model.rank
-    if is_user and model.gamma_per_user:
-        prior.append(required(model.confounder).shape)
-    return np.array(prior, model.precision)
-
-
-def _rates(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats | None]:
-    """Return rates of the factors, (K,) or (n, K), and of the gammas, (n, 1).
-
-    The prior's, and all that they are multiplied with, by the weights of the pairs.
-    """
-    prior = model.prior
-    # Items before they are divided by the scale; users as they have moved.
-    scale = model.scale if is_user else 1.0
-    rate = prior.rate + model.unobserved * inputs.source_sums["mean"] / scale
-    excess, pairs = _excess(inputs.block, model), inputs.block.fitted
-    if excess is not None:
-        means = _of_sources(inputs, model, is_user, RowPart.MEAN)
-        rate = rate + row_products(pairs.row_ptr, pairs.col, excess, means) / scale
-        if inputs.parts:
-            rate[inputs.block[heavy_items.ROW]] += inputs.parts["excess"]
-    if not (is_user and model.gamma_per_user):
-        return rate.astype(model.precision), None
-    reach = model.unobserved * (inputs.block["exposure"].astype(np.float64) @ inputs.source_sums["exposure_total"])
-    if excess is not None:
-        reach += row_sums(pairs.row_ptr, excess * pairs.value("a_hat"))
-    gamma_rate = required(model.confounder).rate + reach[:, None]
-    return rate.astype(model.precision), gamma_rate.astype(model.precision)
-
-
-def _excess(block: Block, model: GammaPoisson) -> Floats | None:
-    """Return w - w0 of the observed pairs, (nnz,). None where all pairs weigh 1."""
-    if not model.reweighs:
-        return None
-    pairs = block.fitted
-    weight = pairs.value("weight").astype(np.float64) if model.weighted else np.ones(len(pairs.col))
-    return np.asarray(weight - model.unobserved)
-
-
-def _move(inputs: KernelInput, model: GammaPoisson, is_user: bool, shape: Floats) -> Update:
-    rate, gamma_rate = _rates(inputs, model, is_user)
-    shape, gamma_shape = shape[:, : model.rank], shape[:, model.rank :]
-    gamma = None if gamma_rate is None else (gamma_shape, gamma_rate)
-    return _posterior(inputs.block, model, is_user, shape, rate, gamma)
-
-
-def _remember(update: Update, reached: Floats) -> Update:
-    return update._replace(memory={**update.memory, REACHED: reached})
-
-
-def _posterior(
-    block: Block, model: GammaPoisson, is_user: bool, shape: Floats, rate: Floats, gamma: tuple[Floats, Floats] | None
-) -> Update:
-    """Return the rows that :meth:`GammaPoisson.row_layout` lays out, their sums, and the posterior as memory."""
-    prior = model.prior
-    mean = shape / rate
-    geometric, far = moments(shape, rate, prior.shape, prior.rate)
-    sums = {
-        "rows": np.array(float(len(shape))),
-        "mean": mean.sum(axis=0, dtype=np.float64),
-        "shape": shape.sum(axis=0, dtype=np.float64),
-        "gram": (mean.T @ mean).astype(np.float64),
-        "divergence": np.array(far),
-    }
-    parts: dict[str, Floats] = {RowPart.GEOMETRIC_MEAN: geometric, RowPart.MEAN: mean}
-    memory = {"shape": shape, "rate": rate}
-    if gamma is not None:
-        weight = required(model.confounder)
-        memory |= {"gamma_shape": gamma[0], "gamma_rate": gamma[1]}
-        sums["divergence"] += divergence(*gamma, weight.shape, weight.rate)
-        parts |= {RowPart.GAMMA_GEOMETRIC_MEAN: geometric_mean(*gamma), RowPart.GAMMA_MEAN: gamma[0] / gamma[1]}
-    if model.confounder is not None:
-        exposure = block["exposure"].astype(np.float64)
-        if is_user:
-            sums["confounder_total"] = (exposure * parts[RowPart.GAMMA_MEAN] if gamma is not None else exposure).sum(
-                axis=0
-            )
-        else:
-            sums["exposure_total"] = exposure.sum(axis=0)
-    return Update(model.row_layout(is_user).join(parts), sums, memory)
-
-
-def _sums_of_pairs(
-    inputs: KernelInput,
-    model: GammaPoisson,
-    shared: SharedGammas,
-    block: CountBlock,
-    rate: Floats,
-    memory: Arrays,
-    is_user: bool,
-) -> dict[str, Floats]:
-    """Add up over the pairs of a block what the ELBO, the shared terms and the held-out loss need.
-
-    rate : (nnz,) of the nonzeros, in geometric means. memory : the block's rows, as they have moved.
-    """
-    pairs = inputs.block.fitted
-    weight = pairs.value("weight") if pairs.has("weight") else None
-    sums = {
-        "log_rates": np.array(log_rates(block, rate)),
-        "log_factorial": np.array(_log_factorial(pairs.value(model.count), weight)),
-    }
-    if model.intercept is not None or model.confounder is not None:
-        shares = block.counts.astype(np.float64) / rate
-        sums["shares"] = np.array(shares.sum())
-        if model.confounder is not None:
-            sums["confounder_shares"] = np.array(shares @ pairs.value("a_hat"))
-    excess = _excess(inputs.block, model)
-    if excess is not None:
-        sums["excess"] = np.array(excess.sum())
-        sums["rate_excess"] = np.array(excess @ _mean_rates(inputs, pairs, model, shared, memory, is_user))
-        if model.confounder is not None:
-            sums["confounder_excess"] = np.array(excess @ pairs.value("a_hat"))
-    if model.validates:  # rate - y log rate of the held-out pairs, by the posterior means of both sides
-        pairs = inputs.block.held_out
-        count, mean = pairs.value(model.count), _mean_rates(inputs, pairs, model, shared, memory, is_user)
-        sums["held_out"] = np.array((mean - count.astype(np.float64) * np.log(mean)).sum())
-        sums["held_out_pairs"] = np.array(float(len(pairs.col)))
-    return sums
-
-
-def _mean_rates(
-    inputs: KernelInput, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
-) -> Floats:
-    """Return the mean rate of each pair of a block whose rows have just moved to ``memory``. (nnz,), float64."""
-    others = _of_sources(inputs, model, is_user, RowPart.MEAN)
-    rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], others).astype(np.float64)
-    if model.confounder is not None:
-        if is_user and model.gamma_per_user:
-            own = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
-            gamma: Floats | float = np.repeat(own, np.diff(pairs.row_ptr))
-        else:
-            gamma = _gamma_of(inputs, pairs.col, model, shared, RowPart.GAMMA_MEAN)
-        rate += gamma * pairs.value("a_hat")
-    if shared.intercept is not None:
-        rate += shared.intercept.mean
-    return rate
-
-
-def _log_factorial(count: Floats, weight: Floats | None) -> float:
-    """sum (weight) log y!. Counts stored as single bytes are looked up."""
-    if count.dtype == np.uint8:
-        return float(np.bincount(count, weight, minlength=256) @ gammaln(np.arange(256) + 1.0))
-    logs = gammaln(count.astype(np.float64) + 1.0)
-    return float(logs.sum() if weight is None else weight @ logs)
-
-
-def required(value: Term | None) -> Term:
-    """Return a term that the model has, as its caller knows and the types don't."""
-    if value is None:
-        raise AssertionError("the model has this term")
-    return value
-
-
-@dataclass(frozen=True)
-class GammaPoissonSteps(GammaPoisson):
-    """The steps of a Gamma-Poisson model. See :class:`GammaPoisson` for its fields."""
-
-    rises = True
-    remembers = True
-    # On MovieLens 100K no sweep of this length had to be undone; momentum beyond .95 was no faster.
-    longest = Stride(1.9, 0.95)
+    def part(self, rows: Array, part: RowPart, is_user: bool) -> Array:
+        """Return a view of the columns of one part of a side's rows, (n, width). KeyError where they have no such."""
+        own = self.rank + (is_user and self.gamma_per_user)
+        ends = 0, self.rank, own, own + self.rank, 2 * own
+        start, end = ends[part.value : part.value + 2]
+        if not start < end <= rows.shape[1]:
+            raise KeyError(part.name)
+        return rows[:, start:end]
 
     @property
     def shared(self) -> SharedGammas:
         """The priors of what is shared."""
-        gamma = None if self.gamma_per_user else self.confounder
-        return SharedGammas(_as_q(self.intercept), _as_q(gamma))
+        return SharedGammas(self.intercept, None if self.gamma_per_user else self.confounder)
 
     def with_stride(self, stride: Stride) -> Self:
         """Return the same steps, going so far."""
@@ -579,7 +225,310 @@ class GammaPoissonSteps(GammaPoisson):
         return float(items["held_out"]) / float(items["held_out_pairs"])
 
 
-def at_prior(prior: GammaPrior, users: Arrays, n_users: int, total: float) -> Array:
+def start(inputs: KernelInput, *, model: GammaPoisson, is_user: bool) -> Update:
+    """Shapes off the prior by noise that depends on (seed, side, id) alone. Equal ones would stay equal.
+
+    With a memory, a row that it knows (finite) starts there.
+    """
+    prior = model.prior
+    seed = model.seed if is_user else model.seed + 1
+    shape = (prior.shape * (1.0 + noise(seed, inputs.block.row_key, model.rank))).astype(model.precision)
+    rate = np.full(model.rank, prior.rate, model.precision)
+    gamma = None
+    if is_user and model.gamma_per_user:
+        weight, size = required(model.confounder), (len(shape), 1)
+        gamma = np.full(size, weight.shape, model.precision), np.full(size, weight.rate, model.precision)
+    if len(inputs.memory.get("shape", ())):
+        known = np.isfinite(inputs.memory["shape"]).all(axis=1)
+        shape[known] = inputs.memory["shape"][known]
+        remembered = inputs.memory["rate"].astype(model.precision)  # (n, K): folded-in rows have rates that differ
+        rate = np.where(np.isfinite(remembered), remembered, rate)
+        if gamma is not None:
+            gamma[0][known], gamma[1][known] = inputs.memory["gamma_shape"][known], inputs.memory["gamma_rate"][known]
+    begun = _posterior(inputs.block, model, is_user, shape, rate, gamma)
+    return _remember(begun, inputs.memory[REACHED].astype(model.precision)) if REACHED in inputs.memory else begun
+
+
+def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
+    """One coordinate step of the rows. For items, also the sums that need the nonzeros."""
+    before, rate = inputs.memory["shape"], inputs.memory["rate"]
+    # Of users nothing is scaled here: their factors meet items', and the products are what they were.
+    mean = geometric_mean(before, rate if is_user else rate * model.scale)
+    if is_user and model.gamma_per_user:
+        gamma = inputs.memory["gamma_shape"]
+        before = np.hstack([before, gamma])
+        mean = np.hstack([mean, geometric_mean(gamma, inputs.memory["gamma_rate"])])
+    cols, block = _cols(inputs, model, is_user), count_block(inputs, model, shared, is_user)
+    prior = prior_shapes(model, is_user)
+    updated = update_shape(prior, block, mean, cols)
+    if inputs.parts:  # of rows without a pair here
+        updated[inputs.block[heavy_items.ROW]] += mean[inputs.block[heavy_items.ROW]] * inputs.parts["drawn"]
+    length, momentum = model.stride
+    longer = over_relax(before, updated, prior, length)
+    shape = over_relax(inputs.memory.get(REACHED, before), longer, prior, 1.0 + momentum)
+    result = _move(inputs, model, is_user, shape)
+    if momentum:
+        result = _remember(result, longer)
+    if is_user:
+        return result
+    changes = [np.abs(result.memory[name] / inputs.memory[name] - 1.0) for name in ("shape", "rate")]
+    movement = np.array(sum(float((change.astype(np.float64) ** NORM).sum()) for change in changes))
+    reached = rates(block, model.part(result.rows, RowPart.GEOMETRIC_MEAN, False), cols)
+    sums = _sums_of_pairs(inputs, model, shared, block, reached, result.memory, is_user=False)
+    return result._replace(sums={**result.sums, "movement": movement, **sums})
+
+
+def heavy_parts(inputs: KernelInput, update: Update, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
+    """Add up drawn counts, and w - w0 times the users' means, of heavy items' pairs, (H, K) each (float64)."""
+    of_items = model.part(inputs.inbox[inputs.block[heavy_items.AT]], RowPart.GEOMETRIC_MEAN, is_user=False)
+    met = KernelInput(heavy_items.transpose(inputs.block), {}, update.rows, {})
+    counts, cols = count_block(met, model, shared, is_user=False), _cols(met, model, is_user=False)
+    parts: dict[str, Floats] = {"drawn": drawn_counts(counts, of_items / model.scale, cols).astype(np.float64)}
+    excess = _excess(met.block, model)
+    if excess is not None:
+        means = model.part(update.rows, RowPart.MEAN, is_user=True)
+        parts["excess"] = row_products(counts.row_ptr, counts.col, excess, means)
+    return parts
+
+
+def heavy_scores(inputs: KernelInput, items: Array, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
+    """Add up, over the pairs of a block of users with heavy items, what the step of items adds up over its pairs.
+
+    items : (H, width) the heavy items as they have moved. The memory has the users.
+    """
+    met = KernelInput(heavy_items.heavy_pairs(inputs.block), inputs.memory, items, {})
+    own = geometric_mean(inputs.memory["shape"], inputs.memory["rate"])
+    if model.gamma_per_user:
+        own = np.hstack([own, geometric_mean(inputs.memory["gamma_shape"], inputs.memory["gamma_rate"])])
+    counts = count_block(met, model, shared, is_user=True)
+    rate = rates(counts, own, _cols(met, model, is_user=True))
+    return _sums_of_pairs(met, model, shared, counts, rate, inputs.memory, is_user=True)
+
+
+def settle(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
+    """Rows as the other side determines them, started from equal shares: the same wherever they were before."""
+    shape, _ = _converge(inputs, count_block(inputs, model, shared, is_user), model, is_user)
+    return _move(inputs, model, is_user, shape)
+
+
+def converge_and_score(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas) -> Update:
+    """Update the users to convergence, and add up the ELBO's parts of their nonzeros."""
+    block = count_block(inputs, model, shared, is_user=True)
+    shape, rate = _converge(inputs, block, model, is_user=True)
+    result = _move(inputs, model, True, shape)
+    reached = rates(block, geometric_mean(shape, rate), _cols(inputs, model, is_user=True))
+    sums = {"log_rates": np.array(log_rates(block, reached))}
+    excess = _excess(inputs.block, model)
+    if excess is not None:
+        mean = _mean_rates(inputs, inputs.block.fitted, model, shared, result.memory, is_user=True)
+        sums["rate_excess"] = np.array(excess @ mean)
+    return result._replace(sums={**result.sums, **sums})
+
+
+def _converge(inputs: KernelInput, block: CountBlock, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats]:
+    prior = prior_shapes(model, is_user)
+    totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
+    equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
+    rate, gamma_rate = _rates(inputs, model, is_user)
+    full = np.broadcast_to(rate, (len(equal), model.rank))
+    if gamma_rate is not None:
+        full = np.hstack([full, gamma_rate])
+    return converge_shape(prior, block, equal, full, _cols(inputs, model, is_user), CONVERGED, MOST_ROUNDS), full
+
+
+def _cols(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> Floats:
+    return _of_sources(inputs, model, is_user, RowPart.GEOMETRIC_MEAN)
+
+
+def _of_sources(inputs: KernelInput, model: GammaPoisson, is_user: bool, part: RowPart) -> Floats:
+    return inputs.once(part.name, lambda: np.ascontiguousarray(model.part(inputs.inbox, part, not is_user)))
+
+
+def count_block(inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> CountBlock:
+    """Return the kernel's view of a block: its counts, and what else its rates are made of."""
+    pairs = inputs.block.fitted
+    count = pairs.value(model.count).astype(model.precision)
+    if pairs.has("weight"):
+        count = count * pairs.value("weight").astype(model.precision)
+    of_rows = offset = np.empty(0, model.precision)
+    if model.intercept is not None:
+        offset = np.full(len(pairs.col), required(shared.intercept).geometric_mean, model.precision)
+    if model.confounder is not None:
+        a_hat = pairs.value("a_hat").astype(model.precision)
+        if model.gamma_per_user and is_user:
+            of_rows = a_hat
+        else:
+            gamma = _gamma_of(inputs, pairs.col, model, shared, RowPart.GAMMA_GEOMETRIC_MEAN)
+            part = (gamma * a_hat).astype(model.precision)
+            offset = offset + part if len(offset) else part
+    return CountBlock(pairs.row_ptr, pairs.col, count, of_rows, offset)
+
+
+def _gamma_of(
+    inputs: KernelInput, col: Array, model: GammaPoisson, shared: SharedGammas, part: RowPart
+) -> Floats | float:
+    if model.gamma_per_user:
+        of_users: Floats = _of_sources(inputs, model, is_user=False, part=part)[:, 0]
+        return of_users[col]
+    gamma = required(shared.gamma)
+    return gamma.mean if part is RowPart.GAMMA_MEAN else gamma.geometric_mean
+
+
+def prior_shapes(model: GammaPoisson, is_user: bool) -> Floats:
+    """(K,), or (K + 1,) where the rows have a gamma each."""
+    prior = [model.prior.shape] * model.rank
+    if is_user and model.gamma_per_user:
+        prior.append(required(model.confounder).shape)
+    return np.array(prior, model.precision)
+
+
+def _rates(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats | None]:
+    """Return rates of the factors, (K,) or (n, K), and of the gammas, (n, 1).
+
+    The prior's, and all that they are multiplied with, by the weights of the pairs.
+    """
+    prior = model.prior
+    # Items before they are divided by the scale; users as they have moved.
+    scale = model.scale if is_user else 1.0
+    rate = prior.rate + model.unobserved * inputs.source_sums["mean"] / scale
+    excess, pairs = _excess(inputs.block, model), inputs.block.fitted
+    if excess is not None:
+        means = _of_sources(inputs, model, is_user, RowPart.MEAN)
+        rate = rate + row_products(pairs.row_ptr, pairs.col, excess, means) / scale
+        if inputs.parts:
+            rate[inputs.block[heavy_items.ROW]] += inputs.parts["excess"]
+    if not (is_user and model.gamma_per_user):
+        return rate.astype(model.precision), None
+    reach = model.unobserved * (inputs.block["exposure"].astype(np.float64) @ inputs.source_sums["exposure_total"])
+    if excess is not None:
+        reach += row_sums(pairs.row_ptr, excess * pairs.value("a_hat"))
+    gamma_rate = required(model.confounder).rate + reach[:, None]
+    return rate.astype(model.precision), gamma_rate.astype(model.precision)
+
+
+def _excess(block: Block, model: GammaPoisson) -> Floats | None:
+    """Return w - w0 of the observed pairs, (nnz,). None where all pairs weigh 1."""
+    if not model.reweighs:
+        return None
+    pairs = block.fitted
+    weight = pairs.value("weight").astype(np.float64) if model.weighted else np.ones(len(pairs.col))
+    return np.asarray(weight - model.unobserved)
+
+
+def _move(inputs: KernelInput, model: GammaPoisson, is_user: bool, shape: Floats) -> Update:
+    rate, gamma_rate = _rates(inputs, model, is_user)
+    shape, gamma_shape = shape[:, : model.rank], shape[:, model.rank :]
+    gamma = None if gamma_rate is None else (gamma_shape, gamma_rate)
+    return _posterior(inputs.block, model, is_user, shape, rate, gamma)
+
+
+def _remember(update: Update, reached: Floats) -> Update:
+    return update._replace(memory={**update.memory, REACHED: reached})
+
+
+def _posterior(
+    block: Block, model: GammaPoisson, is_user: bool, shape: Floats, rate: Floats, gamma: tuple[Floats, Floats] | None
+) -> Update:
+    """Return the rows as :class:`RowPart` lays them out, their sums, and the posterior as memory."""
+    prior = model.prior
+    mean = shape / rate
+    geometric, far = moments(shape, rate, prior.shape, prior.rate)
+    sums = {
+        "rows": np.array(float(len(shape))),
+        "mean": mean.sum(axis=0, dtype=np.float64),
+        "shape": shape.sum(axis=0, dtype=np.float64),
+        "gram": (mean.T @ mean).astype(np.float64),
+        "divergence": np.array(far),
+    }
+    sent, means = [geometric], [mean]
+    memory = {"shape": shape, "rate": rate}
+    if gamma is not None:
+        weight = required(model.confounder)
+        memory |= {"gamma_shape": gamma[0], "gamma_rate": gamma[1]}
+        sums["divergence"] += divergence(*gamma, weight.shape, weight.rate)
+        sent, means = [geometric, geometric_mean(*gamma)], [mean, gamma[0] / gamma[1]]
+    if model.confounder is not None:
+        exposure = block["exposure"].astype(np.float64)
+        if gamma is not None:
+            exposure = exposure * means[1]
+        sums["confounder_total" if is_user else "exposure_total"] = exposure.sum(axis=0)
+    if model.validates or model.reweighs:
+        sent += means
+    return Update(np.hstack(sent), sums, memory)
+
+
+def _sums_of_pairs(
+    inputs: KernelInput,
+    model: GammaPoisson,
+    shared: SharedGammas,
+    block: CountBlock,
+    rate: Floats,
+    memory: Arrays,
+    is_user: bool,
+) -> dict[str, Floats]:
+    """Add up over the pairs of a block what the ELBO, the shared terms and the held-out loss need.
+
+    rate : (nnz,) of the nonzeros, in geometric means. memory : the block's rows, as they have moved.
+    """
+    pairs = inputs.block.fitted
+    weight = pairs.value("weight") if pairs.has("weight") else None
+    sums = {
+        "log_rates": np.array(log_rates(block, rate)),
+        "log_factorial": np.array(_log_factorial(pairs.value(model.count), weight)),
+    }
+    if model.intercept is not None or model.confounder is not None:
+        shares = block.counts.astype(np.float64) / rate
+        sums["shares"] = np.array(shares.sum())
+        if model.confounder is not None:
+            sums["confounder_shares"] = np.array(shares @ pairs.value("a_hat"))
+    excess = _excess(inputs.block, model)
+    if excess is not None:
+        sums["excess"] = np.array(excess.sum())
+        sums["rate_excess"] = np.array(excess @ _mean_rates(inputs, pairs, model, shared, memory, is_user))
+        if model.confounder is not None:
+            sums["confounder_excess"] = np.array(excess @ pairs.value("a_hat"))
+    if model.validates:  # rate - y log rate of the held-out pairs, by the posterior means of both sides
+        pairs = inputs.block.held_out
+        count, mean = pairs.value(model.count), _mean_rates(inputs, pairs, model, shared, memory, is_user)
+        sums["held_out"] = np.array((mean - count.astype(np.float64) * np.log(mean)).sum())
+        sums["held_out_pairs"] = np.array(float(len(pairs.col)))
+    return sums
+
+
+def _mean_rates(
+    inputs: KernelInput, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
+) -> Floats:
+    """Return the mean rate of each pair of a block whose rows have just moved to ``memory``. (nnz,), float64."""
+    others = _of_sources(inputs, model, is_user, RowPart.MEAN)
+    rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], others).astype(np.float64)
+    if model.confounder is not None:
+        if is_user and model.gamma_per_user:
+            own = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
+            gamma: Floats | float = np.repeat(own, np.diff(pairs.row_ptr))
+        else:
+            gamma = _gamma_of(inputs, pairs.col, model, shared, RowPart.GAMMA_MEAN)
+        rate += gamma * pairs.value("a_hat")
+    if shared.intercept is not None:
+        rate += shared.intercept.mean
+    return rate
+
+
+def _log_factorial(count: Floats, weight: Floats | None) -> float:
+    """sum (weight) log y!. Counts stored as single bytes are looked up."""
+    if count.dtype == np.uint8:
+        return float(np.bincount(count, weight, minlength=256) @ gammaln(np.arange(256) + 1.0))
+    logs = gammaln(count.astype(np.float64) + 1.0)
+    return float(logs.sum() if weight is None else weight @ logs)
+
+
+def required(value: Term | None) -> Term:
+    """Return a term that the model has, as its caller knows and the types don't."""
+    if value is None:
+        raise AssertionError("the model has this term")
+    return value
+
+
+def at_prior(prior: Gamma, users: Arrays, n_users: int, total: float) -> Array:
     """Whether each component explains nothing, (K,).
 
     The shapes of converged users are then hardly larger than the prior's.
@@ -588,7 +537,3 @@ def at_prior(prior: GammaPrior, users: Arrays, n_users: int, total: float) -> Ar
     """
     shape = n_users * prior.shape
     return np.asarray(users["shape"] - shape <= np.minimum(AT_PRIOR * shape, NO_SHARE * total))
-
-
-def _as_q(prior: GammaPrior | None) -> Gamma | None:
-    return None if prior is None else Gamma(prior.shape, prior.rate)

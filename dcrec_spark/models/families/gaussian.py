@@ -20,24 +20,12 @@ from dcrec_spark.engine.heavy_items import PartsOf, ScoresOf
 from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels import certainty, ridge, ridge_sums, solvers
-from dcrec_spark.kernels.csr import inner_products
+from dcrec_spark.kernels.csr import inner_products, rows_of
 from dcrec_spark.kernels.explain import Wanted, explain_ridge
 from dcrec_spark.kernels.gamma import Floats, noise
 from dcrec_spark.kernels.ridge import ratings_and_weights
 from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared, System
-from dcrec_spark.models.families.base import (
-    Assessor,
-    BlockCertainty,
-    BlockExplanation,
-    Explainer,
-    ExposureTerm,
-    Objective,
-    Observed,
-    OutcomeFamily,
-    SharedNumbers,
-    TableColumn,
-    filled,
-)
+from dcrec_spark.models.families import base
 
 _START_SCALE = 0.1
 # 1 / prior variance of the intercept: next to any number of ratings it is nothing.
@@ -48,7 +36,7 @@ COMPOSITION, FEATURES = "composition", "features"
 GRADIENT_STEPS = 3
 
 
-class LeastSquares(OutcomeFamily):
+class LeastSquares(base.OutcomeFamily):
     """Gaussian models of the ratings. They differ in which pairs theta . beta and a weight of the rating reach.
 
     Attributes
@@ -56,7 +44,7 @@ class LeastSquares(OutcomeFamily):
     everywhere : whether theta . beta is part of the mean of unobserved pairs too.
     """
 
-    objective = Objective("J", rises=False)
+    objective = base.Objective("J", rises=False)
     everywhere: ClassVar[bool]
     splits = True
     reads = (
@@ -79,7 +67,7 @@ class LeastSquares(OutcomeFamily):
         """How much an observed rating weighs beyond 1, for each of its units, in a model of all pairs."""
         return float(self.settings["alpha"]) if self.everywhere else 0.0
 
-    def steps(self, observed: Observed, precision: str | None = None) -> "GaussianSteps":
+    def steps(self, observed: base.Observed, precision: str | None = None) -> "GaussianSteps":
         """Alternating least squares. A fit begins at :meth:`first_intercept`."""
         get = self.settings.__getitem__
         unobserved, weight = self.unobserved_weight, get("confounderWeight")
@@ -90,7 +78,7 @@ class LeastSquares(OutcomeFamily):
                 *(unobserved, self.everywhere, weight != "global", weight == "pooled", self.has_biases),
                 *self.covariates,
             ),
-            reg=Regulariser(factor, factor, get("confounderReg"), INTERCEPT_REG, bias, bias, get("regByCount")),
+            reg=Regulariser(factor, get("confounderReg"), INTERCEPT_REG, bias, get("regByCount")),
             alpha=self.alpha,
             fit_intercept=get("fitIntercept"),
             seed=get("seed"),
@@ -117,10 +105,10 @@ class LeastSquares(OutcomeFamily):
         return super().row_width + sum(self.covariates)
 
     @property
-    def exposure_term(self) -> ExposureTerm:
+    def exposure_term(self) -> base.ExposureTerm:
         """As set, and standardised: the prior of gamma is meant for a confounder of unit scale."""
         link, leave_one_out = self.settings["confounderLink"], self.settings["leaveOneOut"]
-        return ExposureTerm(
+        return base.ExposureTerm(
             link, True, leave_one_out, over_all_pairs=self.unobserved_weight > 0, composition=self.has_composition
         )
 
@@ -133,7 +121,7 @@ class LeastSquares(OutcomeFamily):
                 "over all pairs; set unobservedWeight=0, or leave confounderLink out"
             )
 
-    def first_intercept(self, observed: Observed, unobserved_weight: float) -> float:
+    def first_intercept(self, observed: base.Observed, unobserved_weight: float) -> float:
         """About where J is smallest while all factors are 0, every rating taken for a mean one.
 
         From 0 the factors and gamma take up the level of the ratings, and hand it over to the intercept only slowly:
@@ -145,14 +133,14 @@ class LeastSquares(OutcomeFamily):
         unobserved = unobserved_weight * (observed.n_pairs - observed.nonzeros)
         return mean * weight / (weight + unobserved + INTERCEPT_REG)
 
-    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
+    def columns(self, is_user: bool) -> tuple[base.TableColumn, ...]:
         """Solved rows. The columns of a posterior are empty."""
-        bias = [TableColumn("bias", None)] if self.has_biases else []
+        bias = [base.TableColumn("bias", None)] if self.has_biases else []
         own, others = self.covariates if is_user else self.covariates[::-1]
-        slopes = [TableColumn("slopes", others), TableColumn("covariates", own)] if own + others else []
-        gamma = [TableColumn("gamma", None, remembered=self.gamma_per_user)] if is_user else []
-        posterior = [TableColumn(name, 0, remembered=False) for name in ("outcome_shape", "outcome_rate")]
-        return (TableColumn("features", self.rank), *bias, *slopes, *gamma, *posterior)
+        slopes = [base.TableColumn("slopes", others), base.TableColumn("covariates", own)] if own + others else []
+        gamma = [base.TableColumn("gamma", None, remembered=self.gamma_per_user)] if is_user else []
+        posterior = [base.TableColumn(name, 0, remembered=False) for name in ("outcome_shape", "outcome_rate")]
+        return (base.TableColumn("features", self.rank), *bias, *slopes, *gamma, *posterior)
 
     def table_of(self, memory: Arrays, is_user: bool, shared: Shared) -> dict[str, Array]:
         """Rows are [theta, p, kappa (, b) (, gamma)], [beta, q, rho (, c)]."""
@@ -165,7 +153,7 @@ class LeastSquares(OutcomeFamily):
         if self.has_biases:
             table["bias"] = rows[:, rank + both]
         if is_user:
-            table["gamma"] = rows[:, -1] if self.gamma_per_user else filled(len(rows), shared.gamma)
+            table["gamma"] = rows[:, -1] if self.gamma_per_user else base.filled(len(rows), shared.gamma)
         return table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
@@ -175,25 +163,20 @@ class LeastSquares(OutcomeFamily):
         return {"rows": np.column_stack([columns["features"], *[columns[name] for name in more]])}
 
     @classmethod
-    def shared_as_json(cls, shared: Shared) -> dict[str, Any]:
-        """Three numbers."""
-        return dict(shared._asdict())
-
-    @classmethod
     def shared_from_json(cls, values: Mapping[str, Any]) -> Shared:
         """Three numbers."""
         return Shared(**values)
 
     @classmethod
-    def shared_numbers(cls, shared: Shared) -> SharedNumbers:
+    def shared_numbers(cls, shared: Shared) -> base.SharedNumbers:
         """Return the intercept and the common gamma."""
-        return SharedNumbers(shared.intercept, shared.gamma)
+        return base.SharedNumbers(shared.intercept, shared.gamma)
 
-    def explainer(self, steps: "GaussianSteps", shared: Shared) -> Explainer | None:
+    def explainer(self, steps: "GaussianSteps", shared: Shared) -> base.Explainer | None:
         """Explain by the users' normal equations, solved once more for each wanted pair."""
         return partial(explain_rows, model=steps, shared=shared)
 
-    def assessor(self, steps: "GaussianSteps", shared: Shared, is_user: bool) -> Assessor:
+    def assessor(self, steps: "GaussianSteps", shared: Shared, is_user: bool) -> base.Assessor:
         """By the inverse of each row's system."""
         return partial(assess_rows, model=steps, shared=shared, is_user=is_user)
 
@@ -335,7 +318,7 @@ def start(inputs: KernelInput, *, model: GaussianSteps) -> Update:
         rows[known] = inputs.memory["rows"][known]
         # Known rows have the slopes of the model that they come from, and covariates of this fit.
         rows = model.rows_of(inputs.block, model.design.unknowns(rows, model.rank, False))
-    return model.update(rows, ridge_sums.item_sums(rows, _exposure(inputs.block, model.precision), model.design))
+    return model.update(rows, ridge_sums.side_sums(rows, _exposure(inputs.block, model.precision), model.design, False))
 
 
 def resume_users(inputs: KernelInput, *, model: GaussianSteps) -> Update:
@@ -349,16 +332,13 @@ def resume_users(inputs: KernelInput, *, model: GaussianSteps) -> Update:
         width += exposure.shape[1] > 0 and model.design.per_user
         unknowns = np.zeros((len(exposure), width), model.precision)
     rows = model.rows_of(inputs.block, unknowns)
-    return model.update(rows, ridge_sums.user_sums(rows, exposure, model.design))
+    return model.update(rows, ridge_sums.side_sums(rows, exposure, model.design, True))
 
 
 def user_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> Update:
     """Users given the items."""
     ratings = rating_block(inputs.block, model)
-    known = inputs.once(
-        "known", lambda: ridge.known_by_items(inputs.inbox, ratings.has_confounder, shared, model.design)
-    )
-    system = ridge.users_system(ratings, inputs.inbox, inputs.source_sums, shared, model.design, model.reg, known)
+    system = system_of(inputs, ratings, model, shared, is_user=True)
     before = None
     if inputs.memory:  # where the last step left the users, their weights moved along with the common one
         left: Floats = inputs.memory["rows"].astype(model.precision)
@@ -366,7 +346,7 @@ def user_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> U
             left[:, -1] += shared.moved
         before = model.design.unknowns(left, model.rank, True)
     rows = model.rows_of(inputs.block, model.solve(ratings, system, before))
-    sums = ridge_sums.user_sums(rows, ratings.exposure, model.design)
+    sums = ridge_sums.side_sums(rows, ratings.exposure, model.design, True)
     sums |= ridge_sums.penalty(rows, ratings, True, shared, model.design, model.reg)
     return model.update(rows, sums)
 
@@ -382,36 +362,23 @@ def converge_and_score(inputs: KernelInput, *, model: GaussianSteps, shared: Sha
 def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> Update:
     """Items given the users, and what the observed pairs then add to the objective."""
     ratings = rating_block(inputs.block, model)
-    known = inputs.once(
-        "known", lambda: ridge.known_by_users(inputs.inbox, ratings.has_confounder, shared, model.design)
-    )
-    system = ridge.items_system(ratings, inputs.inbox, inputs.source_sums, shared, model.design, model.reg, known)
+    system = system_of(inputs, ratings, model, shared, is_user=False)
     before = inputs.memory.get("rows")
     begin = None if before is None else model.design.unknowns(before, model.rank, False)
     rows = model.solve(ratings, system, begin)
     if inputs.parts:
-        rows[inputs.block[heavy_items.ROW]] = _solve_heavy(inputs, ratings, system, model, begin)
+        none, given = ratings.empty_row(), (inputs.parts["half"], inputs.parts["right"])
+        for row, half, right in zip(inputs.block[heavy_items.ROW], *given, strict=True):
+            own = slice(row, row + 1)
+            rows[own] = model.solve(none, system.of_row(row, half, right), None if begin is None else begin[own])
     rows = model.rows_of(inputs.block, rows)
-    sums = ridge_sums.item_sums(rows, ratings.exposure, model.design)
+    sums = ridge_sums.side_sums(rows, ratings.exposure, model.design, False)
     sums |= ridge_sums.penalty(rows, ratings, False, shared, model.design, model.reg)
     sums |= ridge_sums.observed_sums(ratings, rows, inputs.inbox, shared, model.design)
     if model.validates:
         held_out = rating_block(inputs.block, model, held_out=True)
         sums |= ridge_sums.held_out_sums(held_out, rows, inputs.inbox, shared, model.design)
     return model.update(rows, sums)
-
-
-def _solve_heavy(
-    inputs: KernelInput, ratings: RatingBlock, system: System, model: GaussianSteps, before: Floats | None
-) -> Floats:
-    none = ratings.empty_row()
-    solved = [
-        model.solve(none, system.of_row(row, half, right), None if before is None else before[row : row + 1])
-        for row, half, right in zip(
-            inputs.block[heavy_items.ROW], inputs.parts["half"], inputs.parts["right"], strict=True
-        )
-    ]
-    return np.concatenate(solved)
 
 
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
@@ -434,54 +401,58 @@ def heavy_scores(inputs: KernelInput, items: Array, *, model: GaussianSteps, sha
     return sums
 
 
-def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, shared: Shared) -> BlockExplanation:
+def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, shared: Shared) -> base.BlockExplanation:
     """Explain the wanted pairs of a block of users, who are solved anew. The memory is what the model has of them."""
     ratings, rows = rating_block(inputs.block, model), inputs.memory["rows"]
-    system = ridge.users_system(ratings, inputs.inbox, inputs.source_sums, shared, model.design, model.reg)
+    system = system_of(inputs, ratings, model, shared, is_user=True)
     parts = explain_ridge(ratings, system, wanted, model.rank)
     theta, beta = (np.ascontiguousarray(side[:, : model.rank]) for side in (rows, inputs.inbox))
     has_weight = ratings.has_confounder and model.design.per_user
-    gamma = rows[:, -1] if has_weight else filled(len(rows), shared.gamma)
+    gamma = rows[:, -1] if has_weight else base.filled(len(rows), shared.gamma)
     fitted = inner_products(wanted.row_ptr, wanted.col, theta, beta)
-    both = model.design.user_covariates + model.design.item_covariates
-    explanation = BlockExplanation(parts, gamma, theta, beta, parts.preference, fitted)
+    linear = _covariate_parts(wanted, rows, inputs.inbox, model)
     if model.design.biases:
-        at = model.rank + both
-        explanation = explanation._replace(user_bias=rows[:, at], item_bias=inputs.inbox[:, at])
-    composition, features = _covariate_parts(wanted, rows, inputs.inbox, model)
-    return explanation._replace(composition=composition, features=features)
+        at = model.rank + model.design.user_covariates + model.design.item_covariates
+        linear |= {"user_bias": rows[rows_of(wanted.row_ptr), at], "item_bias": inputs.inbox[wanted.col, at]}
+    return base.BlockExplanation(parts, gamma, theta, beta, parts.preference, fitted, linear)
 
 
-def _covariate_parts(wanted: Wanted, users: Floats, items: Floats, model: GaussianSteps) -> tuple[Floats, Floats]:
+def _covariate_parts(wanted: Wanted, users: Floats, items: Floats, model: GaussianSteps) -> dict[str, Floats]:
     """Return kappa . q + rho . p of each wanted pair, (P,) each: of the exposure's composition, and of features."""
-    design, rank, parts = model.design, model.rank, []
+    design, rank, parts = model.design, model.rank, dict[str, Floats]()
     if not design.user_covariates + design.item_covariates:
-        return np.zeros(len(wanted.col)), np.zeros(len(wanted.col))
+        return parts
     users = design.face(users, rank, True)
     # Now both sides are [factors, numbers that meet the items' covariates, numbers that meet the users'].
     middle, end = rank + design.item_covariates, rank + design.item_covariates + design.user_covariates
     first = [*range(rank, rank + model.composition), *range(middle, middle + model.composition)]
     rest = [*range(rank + model.composition, middle), *range(middle + model.composition, end)]
-    for columns in (first, rest):
+    for name, columns in ((COMPOSITION, first), (FEATURES, rest)):
         of_users, of_items = (np.ascontiguousarray(side[:, columns], np.float64) for side in (users, items))
-        parts.append(inner_products(wanted.row_ptr, wanted.col, of_users, of_items))
-    return parts[0], parts[1]
+        parts[name] = inner_products(wanted.row_ptr, wanted.col, of_users, of_items)
+    return parts
 
 
-def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: bool) -> BlockCertainty:
+def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: bool) -> base.BlockCertainty:
     """Compute the intervals' numbers of a block's held-out pairs. The memory holds the model's rows."""
     ratings, wanted = (rating_block(inputs.block, model, held_out) for held_out in (False, True))
     rows, inbox = inputs.memory["rows"], inputs.inbox
-    set_up = ridge.users_system if is_user else ridge.items_system
-    system = set_up(ratings, inbox, inputs.source_sums, shared, model.design, model.reg)
+    system = system_of(inputs, ratings, model, shared, is_user)
     spreads = certainty.spreads(ratings, system, wanted)
     fitted = model.design.unknowns(rows, model.rank, is_user)
     sums: dict[str, Array] = {"leverage": np.array(spreads.leverage)}
     if not is_user:
-        return BlockCertainty(spreads.pairs, None, sums, spreads.solved, fitted)
+        return base.BlockCertainty(spreads.pairs, None, sums, spreads.solved, fitted)
     rated, predicted = (certainty.predictions(p, rows, inbox, shared, model.design) for p in (ratings, wanted))
     sums |= certainty.residual_sums(ratings, rated)
-    return BlockCertainty(spreads.pairs, predicted, sums, spreads.solved, fitted)
+    return base.BlockCertainty(spreads.pairs, predicted, sums, spreads.solved, fitted)
+
+
+def system_of(inputs: KernelInput, ratings: RatingBlock, model: GaussianSteps, shared: Shared, is_user: bool) -> System:
+    """Return the normal equations of a block's rows given the inbox."""
+    inbox, confounded, design = inputs.inbox, ratings.has_confounder, model.design
+    known = inputs.once("known", lambda: ridge.known_part(inbox, is_user, confounded, shared, design))
+    return ridge.row_systems(ratings, inbox, inputs.source_sums, shared, design, model.reg, is_user, known)
 
 
 def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> RatingBlock:
@@ -489,11 +460,10 @@ def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> 
     pairs = block.held_out if held_out else block.fitted
     factor = pairs.value("weight") if not held_out and pairs.has("weight") else np.empty(0)
     rating, weight = ratings_and_weights(pairs.value("rating"), factor, model.alpha, model.precision)
-    confounders = [
+    a_hat, product = (
         (pairs.value(name) if pairs.has(name) else np.empty(0)).astype(model.precision, copy=False)
         for name in ("a_hat", "a_hat_product")
-    ]
-    a_hat, product = confounders
+    )
     exposure, elsewhere = _exposure(block, model.precision), np.empty(0, np.int64)
     if heavy_items.has_own(block):  # pairs of the fit in blocks of the other side
         elsewhere = np.zeros(len(block.row_key), np.int64)

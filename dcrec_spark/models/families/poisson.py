@@ -8,6 +8,7 @@ it, as in Gopalan et al. 2015.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -19,21 +20,10 @@ from dcrec_spark.kernels.csr import inner_products
 from dcrec_spark.kernels.explain import UserGammas, Wanted, explain_poisson
 from dcrec_spark.kernels.gamma import geometric_mean
 from dcrec_spark.kernels.poisson import update_shape
-from dcrec_spark.models.families.base import (
-    BlockExplanation,
-    Explainer,
-    Family,
-    Objective,
-    Observed,
-    OutcomeFamily,
-    SharedNumbers,
-    TableColumn,
-    filled,
-)
+from dcrec_spark.models.families import base
 from dcrec_spark.models.families.gamma_poisson import (
     Gamma,
-    GammaPoissonSteps,
-    GammaPrior,
+    GammaPoisson,
     RowPart,
     SharedGammas,
     at_prior,
@@ -43,26 +33,24 @@ from dcrec_spark.models.families.gamma_poisson import (
 
 NOTHING_SHARED = SharedGammas()
 # Priors of the paper.
-CONFOUNDER_PRIOR, INTERCEPT_PRIOR = GammaPrior(1.0, 1.0), GammaPrior(0.3, 0.3)
+CONFOUNDER_PRIOR, INTERCEPT_PRIOR = Gamma(1.0, 1.0), Gamma(0.3, 0.3)
 
 
-class PoissonExposure(Family):
-    """Stage 1 (Gopalan, Hofman, Blei 2015)."""
+class GammaFactors(base.Family):
+    """Families of Gamma factors, by coordinate ascent. prior_settings : the shape and the rate of their prior."""
 
-    stage = "exposure"
-    value = "exposure_count"
-    objective = Objective("ELBO", rises=True)
+    objective = base.Objective("ELBO", rises=True)
     splits = True
-    reads = ("shapePrior", "ratePrior")
+    prior_settings: ClassVar[tuple[str, str]]
 
     @property
-    def prior(self) -> GammaPrior:
+    def prior(self) -> Gamma:
         """The Gamma prior of all factors."""
-        return GammaPrior(self.settings["shapePrior"], self.settings["ratePrior"])
+        return Gamma(*(self.settings[name] for name in self.prior_settings))
 
-    def steps(self, observed: Observed, precision: str | None = None) -> GammaPoissonSteps:
+    def steps(self, observed: base.Observed, precision: str | None = None) -> GammaPoisson:
         """Coordinate ascent without confounder and intercept."""
-        return GammaPoissonSteps(
+        return GammaPoisson(
             stage=self.stage,
             count=self.value,
             rank=self.rank,
@@ -70,12 +58,31 @@ class PoissonExposure(Family):
             seed=self.settings["seed"],
             precision=precision or self.settings["precision"],
             validates=observed.held_out,
-            accelerates=True,
         )
 
-    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
+    def at_prior(self, users: Arrays, items: Arrays, observed: base.Observed) -> Array:
+        """By the users' shapes: posterior means never vanish."""
+        return at_prior(self.prior, users, observed.n_users, self.total(observed))
+
+    def total(self, observed: base.Observed) -> float:
+        """Add up the counts of all pairs of the fit."""
+        return observed.means[self.value] * observed.nonzeros
+
+
+class PoissonExposure(GammaFactors):
+    """Stage 1 (Gopalan, Hofman, Blei 2015)."""
+
+    stage = "exposure"
+    value = "exposure_count"
+    reads = prior_settings = ("shapePrior", "ratePrior")
+
+    def steps(self, observed: base.Observed, precision: str | None = None) -> GammaPoisson:
+        """Coordinate ascent that goes beyond the optimum as long as the ELBO rises."""
+        return replace(super().steps(observed, precision), accelerates=True)
+
+    def columns(self, is_user: bool) -> tuple[base.TableColumn, ...]:
         """Shape and rate. The rows of a fitted side have one rate, those of a fold-in may have others."""
-        return TableColumn("shape", self.rank), TableColumn("rate", self.rank, same_for_all=True)
+        return base.TableColumn("shape", self.rank), base.TableColumn("rate", self.rank, same_for_all=True)
 
     def table_of(self, memory: Arrays, is_user: bool, shared: Any = NOTHING_SHARED) -> dict[str, Array]:
         """Return the posterior of each row."""
@@ -85,25 +92,17 @@ class PoissonExposure(Family):
         """Return the posterior of each row."""
         return {"shape": columns["shape"], "rate": columns["rate"]}
 
-    def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array:
-        """By the users' shapes: posterior means never vanish."""
-        return at_prior(self.prior, users, observed.n_users, self._total(observed))
-
-    def variation(self, observed: Observed) -> float:
+    def variation(self, observed: base.Observed) -> float:
         """All pairs, each as large as the mean count of all."""
-        return self._total(observed) ** 2 / observed.n_pairs
-
-    def _total(self, observed: Observed) -> float:
-        return observed.means[self.value] * observed.nonzeros
+        return self.total(observed) ** 2 / observed.n_pairs
 
 
-class PoissonOutcome(OutcomeFamily):
+class PoissonOutcome(GammaFactors, base.OutcomeFamily):
     """Poisson factorization of the ratings. Unrated pairs are zeros, as many as ``unobservedWeight`` says."""
 
-    objective = Objective("ELBO", rises=True)
     unrated_are_zeros = True
-    splits = True
-    reads = ("fitIntercept", "unobservedWeight", "gammaShape", "gammaRate")
+    prior_settings = ("gammaShape", "gammaRate")
+    reads = ("fitIntercept", "unobservedWeight", *prior_settings)
     warm_start_settings = ("outcome", "rank", "adjustment", "confounderWeight", "fitIntercept")
     allowed: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "confounderWeight": ("user", "global"),
@@ -118,40 +117,33 @@ class PoissonOutcome(OutcomeFamily):
     }
 
     @property
-    def prior(self) -> GammaPrior:
-        """The Gamma prior of all factors."""
-        return GammaPrior(self.settings["gammaShape"], self.settings["gammaRate"])
-
-    @property
     def weighted(self) -> bool:
         """Whether the ratings have weights, inverse propensities."""
         return bool(self.settings["adjustment"] == "ipw")
 
-    def steps(self, observed: Observed, precision: str | None = None) -> GammaPoissonSteps:
+    def steps(self, observed: base.Observed, precision: str | None = None) -> GammaPoisson:
         """Coordinate ascent with the confounder and the intercept among the components."""
-        return GammaPoissonSteps(
-            stage=self.stage,
-            count=self.value,
-            rank=self.rank,
-            prior=self.prior,
-            seed=self.settings["seed"],
-            precision=precision or self.settings["precision"],
+        return replace(
+            super().steps(observed, precision),
             confounder=CONFOUNDER_PRIOR if self.has_confounder else None,
             per_user=self.settings["confounderWeight"] == "user",
             intercept=INTERCEPT_PRIOR if self.settings["fitIntercept"] else None,
             n_pairs=observed.n_pairs,
-            validates=observed.held_out,
             unobserved=self.unobserved_weight,
             weighted=self.weighted,
         )
 
-    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
+    def columns(self, is_user: bool) -> tuple[base.TableColumn, ...]:
         """Posterior means, and the posterior that they come from, gamma's at the end of the user's."""
         width = self.rank + (is_user and self.gamma_per_user)
         one_rate = self.unobserved_weight == 1.0 and not self.weighted
-        means = [TableColumn("features", self.rank, remembered=False)]
-        means += [TableColumn("gamma", None, remembered=False)] if is_user else []
-        return (*means, TableColumn("outcome_shape", width), TableColumn("outcome_rate", width, same_for_all=one_rate))
+        means = [base.TableColumn("features", self.rank, remembered=False)]
+        means += [base.TableColumn("gamma", None, remembered=False)] if is_user else []
+        return (
+            *means,
+            base.TableColumn("outcome_shape", width),
+            base.TableColumn("outcome_rate", width, same_for_all=one_rate),
+        )
 
     def table_of(self, memory: Arrays, is_user: bool, shared: SharedGammas) -> dict[str, Array]:
         """Means and posteriors of the rows."""
@@ -163,7 +155,7 @@ class PoissonOutcome(OutcomeFamily):
             table["outcome_shape"] = np.hstack([shape, gamma_shape])
             table["outcome_rate"] = np.hstack([rate, gamma_rate])
         elif is_user:
-            table["gamma"] = filled(len(shape), self.shared_numbers(shared).gamma)
+            table["gamma"] = base.filled(len(shape), self.shared_numbers(shared).gamma)
         return table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
@@ -173,49 +165,39 @@ class PoissonOutcome(OutcomeFamily):
             memory |= {f"gamma_{name}": columns[f"outcome_{name}"][:, self.rank :] for name in ("shape", "rate")}
         return memory
 
-    def at_prior(self, users: Arrays, items: Arrays, observed: Observed) -> Array:
-        """By the users' shapes: posterior means never vanish."""
-        total = observed.means[self.value] * observed.nonzeros
-        return at_prior(self.prior, users, observed.n_users, total)
-
-    @classmethod
-    def shared_as_json(cls, shared: SharedGammas) -> dict[str, Any]:
-        """Shape and rate of each posterior, null where there is none."""
-        return dict(shared._asdict())
-
     @classmethod
     def shared_from_json(cls, values: Mapping[str, Any]) -> SharedGammas:
         """Posteriors from their shapes and rates."""
         return SharedGammas(**{name: q and Gamma(*q) for name, q in values.items()})
 
     @classmethod
-    def shared_numbers(cls, shared: SharedGammas) -> SharedNumbers:
+    def shared_numbers(cls, shared: SharedGammas) -> base.SharedNumbers:
         """Posterior means."""
         intercept, gamma = (0.0 if q is None else q.mean for q in shared)
-        return SharedNumbers(intercept, gamma)
+        return base.SharedNumbers(intercept, gamma)
 
-    def explainer(self, steps: GammaPoissonSteps, shared: SharedGammas) -> Explainer | None:
+    def explainer(self, steps: GammaPoisson, shared: SharedGammas) -> base.Explainer | None:
         """Explain by dividing the users' fitted shapes among the ratings that they come from."""
         return partial(explain_rows, model=steps, shared=shared)
 
 
 def explain_rows(
-    inputs: KernelInput, wanted: Wanted, *, model: GammaPoissonSteps, shared: SharedGammas
-) -> BlockExplanation:
+    inputs: KernelInput, wanted: Wanted, *, model: GammaPoisson, shared: SharedGammas
+) -> base.BlockExplanation:
     """Explain the wanted pairs of a block of users. An update of these from the ratings has to leave them in place."""
     memory = inputs.memory
     counts, prior = count_block(inputs, model, shared, is_user=True), prior_shapes(model, is_user=True)
     shape, rate = memory["shape"], memory["rate"]
-    gamma = filled(len(shape), PoissonOutcome.shared_numbers(shared).gamma)
+    gamma = base.filled(len(shape), PoissonOutcome.shared_numbers(shared).gamma)
     if model.gamma_per_user:
         gamma = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
         shape, rate = np.hstack([shape, memory["gamma_shape"]]), np.hstack([rate, memory["gamma_rate"]])
-    items = model.row_layout(is_user=False)
     cols, means = (
-        np.ascontiguousarray(items.part(inputs.inbox, part)) for part in (RowPart.GEOMETRIC_MEAN, RowPart.MEAN)
+        np.ascontiguousarray(model.part(inputs.inbox, part, is_user=False))
+        for part in (RowPart.GEOMETRIC_MEAN, RowPart.MEAN)
     )
     parts = explain_poisson(counts, UserGammas(prior, shape, rate), cols, means, wanted)
     updated = update_shape(prior, counts, geometric_mean(shape, rate), cols)
     theta, implied = ((s / rate)[:, : model.rank] for s in (shape, updated))
     from_ratings = inner_products(wanted.row_ptr, wanted.col, implied, means)
-    return BlockExplanation(parts, gamma, theta, means, from_ratings, parts.preference)
+    return base.BlockExplanation(parts, gamma, theta, means, from_ratings, parts.preference)

@@ -24,11 +24,6 @@ def register(outcome: str, family: type[OutcomeFamily], doc: str = "") -> None:
     OUTCOMES.setdefault(outcome, doc)
 
 
-def unregister(outcome: str) -> None:
-    """Forget a name, and refuse it from then on."""
-    del FAMILIES[outcome], OUTCOMES[outcome]
-
-
 def family_of(params: Params) -> OutcomeFamily:
     """Return the outcome family that an estimator or a fitted model names, with its settings."""
     return FAMILIES[params.getOrDefault("outcome")].of(params)

@@ -17,8 +17,12 @@ from dcrec_spark.errors import ConfigError, DataError, cut
 
 
 def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str], flags: Sequence[str] = ()) -> None:
-    """Refuse a frame that lacks a column or has one of the wrong type."""
-    require_frame(df)
+    """Refuse a frame that lacks a column or has one of the wrong type. Raises TypeError: it is no frame of Spark."""
+    if not hasattr(df, "schema"):
+        raise TypeError(
+            f"found a {type(df).__module__.partition('.')[0]} {type(df).__name__}, expected a DataFrame of Spark; "
+            "spark.createDataFrame(...) makes one of a pandas DataFrame or an Arrow table"
+        )
     types = {field.name: field.dataType for field in df.schema.fields}
     if len(set(ids)) < len(ids):
         raise DataError(f"userCol and itemCol both name column {ids[0]!r}: users and items need a column each")
@@ -36,15 +40,6 @@ def require_columns(df: DataFrame, ids: Sequence[str], numbers: Sequence[str], f
         for name in names:
             if not is_one(types[name]):
                 raise DataError(f"column {name!r} is of type {types[name].simpleString()}{expected}")
-
-
-def require_frame(df: object) -> None:
-    """Refuse what is no frame of Spark. Raises TypeError: says how to make one."""
-    if not hasattr(df, "schema"):
-        raise TypeError(
-            f"found a {type(df).__module__.partition('.')[0]} {type(df).__name__}, expected a DataFrame of Spark; "
-            "spark.createDataFrame(...) makes one of a pandas DataFrame or an Arrow table"
-        )
 
 
 def require_new_columns(df: DataFrame, outputs: Mapping[str, str]) -> None:

@@ -64,20 +64,19 @@ class ClusterLayout(Layout):
         columns = [column for column in family.columns(is_user) if column.remembered]
         return place_factors(*self.side(is_user), table, columns, partial(family.memory_of, is_user=is_user))
 
-    def table(self, is_user: bool, state: State, family: Tabled, shared: Any) -> DataFrame:
-        """``idx, id`` and the family's columns."""
+    def table(self, is_user: bool, state: State, family: Tabled, shared: Any, exposed: Part | None = None) -> DataFrame:
+        """``idx, id`` and the family's columns, then those of the exposure factors."""
         side, ids = self.side(is_user)
         columns = family.columns(is_user)
         table_of = partial(family.table_of, is_user=is_user, shared=shared)
         rows = partial(factor_rows, n_blocks=side.n_blocks, columns=columns, table_of=table_of)
         factors = self.memory_table(is_user, state, rows, factor_schema(columns))
-        return ids.join(factors, "idx").select("idx", "id", *[c.name for c in columns])
-
-    def table_with_exposure(self, is_user: bool, outcome: Part, exposure: Part) -> DataFrame:
-        """``idx, id``, the columns of the outcome, ``exposure_shape, exposure_rate``."""
-        table = self.table(is_user, *exposure)
-        named = {name: f"exposure_{name}" for name in table.columns if name not in ("idx", "id")}
-        return self.table(is_user, *outcome).join(table.drop("id").withColumnsRenamed(named), "idx")
+        table = ids.join(factors, "idx").select("idx", "id", *[c.name for c in columns])
+        if exposed is None:
+            return table
+        exposure = self.table(is_user, *exposed).drop("id")
+        named = {name: f"exposure_{name}" for name in exposure.columns if name != "idx"}
+        return table.join(exposure.withColumnsRenamed(named), "idx")
 
     def memory_table(self, is_user: bool, state: State, rows: MemoryRows, schema: str) -> DataFrame:
         """Return the memories of a side's blocks as rows of a table."""
@@ -124,10 +123,20 @@ def lay_out_on_cluster(
             require_two(rows)
         resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
         indexed = scratch.cache(encode(pairs, ids["user"], ids["item"]))
+        wanted = {"user": settings.user_blocks, "item": settings.item_blocks}
+        least = {n: least_blocks(rows[n], rows[other], nonzeros, settings.width) for n, other in _OTHER.items()}
+        n_blocks = {n: block_count(rows[n], cores(spark), wanted[n], least[n]) for n in rows}
+        items = _heavy_items(indexed, rows["user"], settings)
+        heavies, sides = {"user": {"others": items}, "item": {"own": items}}, {}
+        held_out = [c for c in indexed.columns if c == "held_out"]
         with fixed_placement(spark):
-            sides = _build_sides(indexed, ids, rows, nonzeros, values, settings)
-            for side in sides.values():
-                resources.add(side)
+            for name, other in _OTHER.items():
+                places = F.col(f"{name}_idx").alias("row"), F.col(f"{other}_idx").alias("col")
+                source = rows[other], n_blocks[other]
+                plan = BlockPlan(n_blocks[name], source, values, settings.precision, **heavies[name])
+                entries = indexed.select(*places, *values, *held_out)
+                side = build_cluster_side(name, entries, ids[name], rows[name], plan)
+                sides[name] = resources.add(replace(side, broadcasts=settings.broadcasts(name, rows[name])))
             tables = sides["user"], sides["item"], ids["user"], ids["item"]
             layout = ClusterLayout(*tables, nonzeros, checked.means, "held_out" in pairs.columns)
             if distinct:
@@ -135,31 +144,6 @@ def lay_out_on_cluster(
             if given and not layout.users.frame.agg(F.sum("nonzeros")).collect()[0][0]:
                 raise unknown_side(nonzeros, next(iter(given)))
     return layout
-
-
-def _build_sides(
-    indexed: DataFrame,
-    ids: dict[str, DataFrame],
-    rows: dict[str, int],
-    nonzeros: int,
-    values: list[str],
-    settings: LayoutSettings,
-) -> dict[str, ClusterSide]:
-    parallel = cores(indexed.sparkSession)
-    wanted = {"user": settings.user_blocks, "item": settings.item_blocks}
-    least = {n: least_blocks(rows[n], rows[other], nonzeros, settings.width) for n, other in _OTHER.items()}
-    n_blocks = {n: block_count(rows[n], parallel, wanted[n], least[n]) for n in rows}
-    items = _heavy_items(indexed, rows["user"], settings)
-    heavies = {"user": {"others": items}, "item": {"own": items}}
-    sides = {}
-    for name, other in _OTHER.items():
-        flags = [c for c in indexed.columns if c == "held_out"]
-        entries = indexed.select(F.col(f"{name}_idx").alias("row"), F.col(f"{other}_idx").alias("col"), *values, *flags)
-        source = rows[other], n_blocks[other]
-        plan = BlockPlan(n_blocks[name], source, values, settings.precision, **heavies[name])
-        side = build_cluster_side(name, entries, ids[name], rows[name], plan)
-        sides[name] = replace(side, broadcasts=settings.broadcasts(name, rows[name]))
-    return sides
 
 
 def _heavy_items(indexed: DataFrame, n_users: int, settings: LayoutSettings) -> Heavy | None:

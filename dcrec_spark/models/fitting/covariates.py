@@ -4,9 +4,9 @@ A row without a feature, or without all of them, is at its mean. The composition
 is attached with the confounder: :mod:`dcrec_spark.models.fitting.confounder`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from functools import partial
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -42,16 +42,7 @@ class Covariates(NamedTuple):
         """Return the family for rows with these covariates, and with the composition of exposure that a form scales."""
         rank = 0 if form is None else form.rank
         widths = (rank + len(self.users.mean), rank + len(self.items.mean))
-        return family.with_covariates(*widths, rank) if any(widths) else family
-
-    def as_json(self) -> dict[str, Any]:
-        """Return them as JSON holds them."""
-        return {name: scaling._asdict() for name, scaling in self._asdict().items()}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return what :meth:`as_json` gave."""
-        return cls(*(Scaling.from_json(values[name]) for name in cls._fields))
+        return type(family)({**family.settings, "covariates": widths, "composition": rank}) if any(widths) else family
 
 
 NO_COVARIATES = Covariates()
@@ -92,18 +83,19 @@ def add_features(inputs: KernelInput, *, scaling: Scaling) -> Update:
 
 
 def attach_features(
-    layout: SomeLayout, tables: Mapping[bool, DataFrame], id_columns: tuple[str, str], resources: FitResources
-) -> tuple[SomeLayout, Mapping[bool, Scaling]]:
-    """Add given features to the blocks, of users (True) and items (False), and return how they were scaled.
+    layout: SomeLayout, tables: Iterable[DataFrame | None], id_columns: tuple[str, str], resources: FitResources
+) -> tuple[SomeLayout, Covariates]:
+    """Add given features to the blocks, tables of users and of items, and return how they were scaled.
 
     Raises DataError: a table has no id, an id twice, or a column that is no number, or none of its ids is known.
     """
-    scalings: dict[bool, Scaling] = {}
-    for is_user, table in tables.items():
-        with layout.environment():
-            state, names = place_features(layout, is_user, table, id_columns, resources)
-        layout, scalings[is_user] = attach_feature_state(layout, is_user, state, names, resources)
-    return layout, scalings
+    scalings = [Scaling(), Scaling()]
+    for is_user, table in zip((True, False), tables, strict=True):
+        if table is not None:
+            with layout.environment():
+                state, names = place_features(layout, is_user, table, id_columns, resources)
+            layout, scalings[not is_user] = attach_feature_state(layout, is_user, state, names, resources)
+    return layout, Covariates(*scalings)
 
 
 def attach_feature_state(

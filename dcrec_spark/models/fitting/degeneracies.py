@@ -1,9 +1,8 @@
 """Fits that ended somewhere useless, as facts: factors that vanished, factors that are copies of one another."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
 
 import numpy as np
 
@@ -52,15 +51,6 @@ class Degeneracy:
 
     def __repr__(self) -> str:  # for a notebook's list of facts
         return f"<{self.sentence}>"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fact as JSON holds it."""
-        return {"stage": self.stage, "kind": self.kind.value, "factors": list(self.factors)}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return the fact that :meth:`as_json` gave."""
-        return cls(values["stage"], Defect(values["kind"]), tuple(values["factors"]))
 
 
 def find_degeneracies(

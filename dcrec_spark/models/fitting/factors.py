@@ -83,23 +83,18 @@ def place_factors(
 
     def to_memory(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = pa.Table.from_batches(list(batches)).sort_by("idx")
-        if table.num_rows:
-            yield _memory_cell(table, n_blocks, n_rows, columns, memory_of)
+        if not table.num_rows:
+            return
+        block = table["block"][0].as_py()
+        if table.num_rows != rows_in_block(n_rows, n_blocks, block):
+            raise ValueError(f"block {block} got {table.num_rows} rows of {rows_in_block(n_rows, n_blocks, block)}")
+        arrays = {c.name: table[c.name].to_numpy() if c.width is None else matrix_of(table[c.name]) for c in columns}
+        cell = pa.array([pack(memory_of(arrays))], pa.binary())
+        yield pa.RecordBatch.from_pydict({"block": pa.array([block], pa.int32()), "data": cell})
 
     block = F.pmod("idx", F.lit(n_blocks)).cast("int").alias("block")
     rows = place(joined.select(block, "idx", *names), n_blocks, "block")
     return state_of_memories(rows.mapInArrow(to_memory, "block int, data binary"), joined)
-
-
-def _memory_cell(
-    table: pa.Table, n_blocks: int, n_rows: int, columns: Sequence[TableColumn], memory_of: TableOf
-) -> pa.RecordBatch:
-    block = table["block"][0].as_py()
-    if table.num_rows != rows_in_block(n_rows, n_blocks, block):
-        raise ValueError(f"block {block} got {table.num_rows} rows of {rows_in_block(n_rows, n_blocks, block)}")
-    arrays = {c.name: table[c.name].to_numpy() if c.width is None else matrix_of(table[c.name]) for c in columns}
-    cell = pack(memory_of(arrays))
-    return pa.RecordBatch.from_arrays([pa.array([block], pa.int32()), pa.array([cell], pa.binary())], ["block", "data"])
 
 
 def dot(left: Column, right: Column) -> Column:

@@ -16,6 +16,7 @@ from dcrec_spark.models.fitting.degeneracies import Degeneracy, find_degeneracie
 from dcrec_spark.models.fitting.factors import select_columns
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.propensity import Propensity
+from dcrec_spark.models.persistence.plain import as_json, from_json
 
 _log = logging.getLogger(__name__)
 
@@ -50,18 +51,6 @@ class FitFacts:
             _log.warning("degenerate fit: %s", fact)
         return self
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the facts as JSON holds them."""
-        return {**vars(self), "degeneracies": [fact.as_json() for fact in self.degeneracies]}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return the facts that :meth:`as_json` gave. Other names are passed over."""
-        degenerate = [Degeneracy.from_json(fact) for fact in values["degeneracies"]]
-        return cls(
-            values["objective"], values["held_out"], values["converged"], degenerate, values.get("final_objective")
-        )
-
 
 @dataclass(frozen=True)
 class OutcomeFacts:
@@ -80,28 +69,16 @@ class OutcomeFacts:
     covariates: Covariates = NO_COVARIATES
 
     def as_json(self, family: type[OutcomeFamily]) -> dict[str, Any]:
-        """Return the facts as JSON holds them."""
-        return {
-            **self.fit.as_json(),
-            "shared": family.shared_as_json(self.shared),
-            "mean_rating": self.mean_rating,
-            "propensity": None if self.propensity is None else self.propensity.as_json(),
-            "form": None if self.form is None else self.form.as_json(),
-            "covariates": self.covariates.as_json(),
-        }
+        """Return the facts as JSON holds them, those of the fit among them."""
+        facts = {name: as_json(value) for name, value in vars(self).items() if name != "fit"}
+        return {**as_json(self.fit), **facts, "shared": family.shared_as_json(self.shared)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], family: type[OutcomeFamily]) -> Self:
         """Return the facts that :meth:`as_json` gave. Other names are passed over."""
-        propensity, form = values["propensity"], values["form"]
-        return cls(
-            family.shared_from_json(values["shared"]),
-            values["mean_rating"],
-            FitFacts.from_json(values),
-            None if propensity is None else Propensity.from_json(propensity),
-            None if form is None else Form.from_json(form),
-            Covariates.from_json(values["covariates"]),
-        )
+        shared = family.shared_from_json(values["shared"])
+        facts: Self = from_json(cls, {**values, "fit": values, "shared": shared})
+        return facts
 
 
 @dataclass(frozen=True)
@@ -114,21 +91,17 @@ class FittedExposure:
 
 @dataclass(frozen=True)
 class FittedOutcome:
-    """A fitted outcome model.
+    """A fitted outcome model. params, facts : of the model.
 
-    params : of the model. shared : the terms that all pairs share. form : of the confounder. None without one.
-    users, items : ``idx, id``, the family's columns, ``exposure_shape, exposure_rate``. covariates : their scalings.
+    users, items : ``idx, id``, the family's columns, ``exposure_shape, exposure_rate``.
     """
 
     params: Params
     family: OutcomeFamily
-    shared: Any
-    propensity: Propensity | None
+    facts: OutcomeFacts
     users: DataFrame
     items: DataFrame
     exposure: FittedExposure | None
-    form: Form | None = None
-    covariates: Covariates = NO_COVARIATES
 
     @property
     def id_columns(self) -> tuple[str, str]:

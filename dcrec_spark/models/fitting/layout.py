@@ -53,12 +53,8 @@ class Layout(Observed, ABC):
         """Return fitted rows, ``id`` and the family's columns, as a state. An id without a row gets NaN."""
 
     @abstractmethod
-    def table(self, is_user: bool, state: State, family: Tabled, shared: Any) -> DataFrame:
-        """Return ``idx, id`` and the family's columns of a side's factors."""
-
-    @abstractmethod
-    def table_with_exposure(self, is_user: bool, outcome: Part, exposure: Part) -> DataFrame:
-        """Return ``idx, id``, the columns of the outcome, ``exposure_shape, exposure_rate``."""
+    def table(self, is_user: bool, state: State, family: Tabled, shared: Any, exposed: Part | None = None) -> DataFrame:
+        """Return ``idx, id`` and the family's columns of a side's factors, then ``exposure_shape, exposure_rate``."""
 
     @abstractmethod
     def memory_table(self, is_user: bool, state: State, rows: MemoryRows, schema: str) -> DataFrame:

@@ -34,17 +34,9 @@ from dcrec_spark.models.fitting.layout_settings import AT_ONCE, LayoutSettings
 from dcrec_spark.spark.compat import collect_arrow, frame_of_arrow
 
 Indices = npt.NDArray[np.integer]
-Keys = npt.NDArray[np.int64]
 SIDES = ("user", "item")
 # Ids are looked up in an array over all numbers between them, if it is at most so many times as long as the look-ups.
 _SPARSE = 4
-
-
-class Ids(NamedTuple):
-    """The ids of one side, in the order of their idx. key : (n,) their hashes, the seeds of the rows' noise."""
-
-    id: pa.Array
-    key: Keys
 
 
 class SparkIds(NamedTuple):
@@ -96,14 +88,13 @@ class ProcessLayout(Layout):
         columns = family.table_of(state.memory_of(0), is_user=is_user, shared=shared)
         return {name: np.asarray(column, np.float64) for name, column in columns.items()}
 
-    def table(self, is_user: bool, state: State, family: Tabled, shared: Any) -> DataFrame:
-        """``idx, id`` and the family's columns."""
-        return self._table(is_user, self._columns(is_user, state, family, shared))
-
-    def table_with_exposure(self, is_user: bool, outcome: Part, exposure: Part) -> DataFrame:
-        """``idx, id``, the columns of the outcome, ``exposure_shape, exposure_rate``."""
-        of_exposure = {f"exposure_{name}": array for name, array in self._columns(is_user, *exposure).items()}
-        return self._table(is_user, self._columns(is_user, *outcome) | of_exposure)
+    def table(self, is_user: bool, state: State, family: Tabled, shared: Any, exposed: Part | None = None) -> DataFrame:
+        """``idx, id`` and the family's columns, then those of the exposure factors."""
+        columns, ids = self._columns(is_user, state, family, shared), self._row_ids(is_user)
+        if exposed is not None:
+            columns |= {f"exposure_{name}": array for name, array in self._columns(is_user, *exposed).items()}
+        table = pa.table({"idx": pa.array(np.arange(len(ids))), "id": ids, **columns})
+        return cached_frame(self._spark_ids.spark, table)
 
     def memory_table(self, is_user: bool, state: State, rows: MemoryRows, schema: str) -> DataFrame:
         """Return the memory of a side's block as rows of a table."""
@@ -128,12 +119,8 @@ class ProcessLayout(Layout):
 
     def _columns(self, is_user: bool, state: State, family: Tabled, shared: Any) -> dict[str, pa.Array]:
         arrays = self.arrays(is_user, state, family, shared)
-        return {column.name: _arrow(arrays[column.name]) for column in family.columns(is_user)}
-
-    def _table(self, is_user: bool, columns: Mapping[str, pa.Array]) -> DataFrame:
-        ids = self._row_ids(is_user)
-        table = pa.table({"idx": pa.array(np.arange(len(ids))), "id": ids, **columns})
-        return cached_frame(self._spark_ids.spark, table)
+        names = [column.name for column in family.columns(is_user)]
+        return {name: list_array(arrays[name]) if arrays[name].ndim == 2 else pa.array(arrays[name]) for name in names}
 
     def _aligned(self, is_user: bool, table: DataFrame, family: Remembered) -> dict[str, Array]:
         columns = [column for column in family.columns(is_user) if column.remembered]
@@ -190,14 +177,14 @@ def lay_out_in_process(
     values = [name for name in columns if name not in ("user_id", "item_id")]
     checked = require_usable_here(table, values, columns, settings.signed)
     sides = {name: _side_ids(table[f"{name}_id"], given.get(name)) for name in SIDES}
-    located = {name: places(table[f"{name}_id"], ids.id) for name, ids in sides.items()}
+    located = {name: places(table[f"{name}_id"], ids) for name, ids in sides.items()}
     numbers = {name: narrow(table[name].to_numpy()) for name in values}
     held_out = "held_out" in table.column_names
     if held_out:
         numbers["held_out"] = table["held_out"].to_numpy()
     del table
     if not given:
-        require_two({name: len(ids.id) for name, ids in sides.items()})
+        require_two({name: len(ids) for name, ids in sides.items()})
     else:
         known = (located["user"] >= 0) & (located["item"] >= 0)
         if not known.any():
@@ -210,25 +197,24 @@ def lay_out_in_process(
         of_pairs = {"row": row, "col": col, **numbers}
         if new_only and name in given:
             of_pairs = {column: array[:0] for column, array in of_pairs.items()}
-        return build_process_side(name, of_pairs, sides[name].key, len(sides[other].id), values, settings.precision)
+        keys = keys_of(sides[name].cast(pa.string()).to_pylist())
+        return build_process_side(name, of_pairs, keys, len(sides[other]), values, settings.precision)
 
     with ThreadPoolExecutor(len(SIDES) if len(user) <= AT_ONCE else 1) as pool:
         users, items = pool.map(build, SIDES, reversed(SIDES), (user, item), (item, user))
     repeated = [side.duplicate for side in (users, items) if side.duplicate is not None]
     if distinct and repeated:
-        raise duplicate_pair(*(sides[name].id[located[name][repeated[0]]].as_py() for name in SIDES))
-    ids = SparkIds(sides["user"].id, sides["item"].id, collected.pairs.sparkSession)
+        raise duplicate_pair(*(sides[name][located[name][repeated[0]]].as_py() for name in SIDES))
+    ids = SparkIds(sides["user"], sides["item"], collected.pairs.sparkSession)
     return ProcessLayout(users, items, checked.nonzeros, checked.means, held_out, ids)
 
 
-def _side_ids(named: pa.ChunkedArray, fitted: DataFrame | None) -> Ids:
+def _side_ids(named: pa.ChunkedArray, fitted: DataFrame | None) -> pa.Array:
     """Return the ids of a side in the order of its rows: the given ones, else those that pairs name, sorted."""
     if fitted is not None:
-        ids = arrow_table(fitted, ["id", "idx"]).sort_by("idx")["id"].combine_chunks()
-    else:
-        distinct = named.unique()
-        ids = distinct.take(pc.sort_indices(distinct))
-    return Ids(ids, keys_of(ids.cast(pa.string()).to_pylist()))
+        return arrow_table(fitted, ["id", "idx"]).sort_by("idx")["id"].combine_chunks()
+    distinct = named.unique()
+    return distinct.take(pc.sort_indices(distinct))
 
 
 def places(wanted: pa.Array | pa.ChunkedArray, ids: pa.Array | pa.ChunkedArray) -> Indices:
@@ -264,7 +250,3 @@ def _aligned(fitted: pa.Table, column: TableColumn, at: Indices) -> Array:
         aligned[:] = values[0]
     aligned[at >= 0] = values[at[at >= 0]]
     return aligned
-
-
-def _arrow(values: Array) -> pa.Array:
-    return list_array(values) if values.ndim == 2 else pa.array(values.astype(np.float64))

@@ -7,9 +7,8 @@ ratings alone, k cancels, unless the cap or the limit p <= 1 bites. Ratings are 
 mean weight come from how often each value occurs, on the cluster and in one process alike.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from pyspark.ml.param import Params
@@ -58,23 +57,22 @@ class Propensity:
         """Return the normalised weights of ratings in this process, (n,). The propensities come from the ratings."""
         return _raw_weights(rating, self.scale or 1.0, self.settings) / self.mean_weight
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fitted numbers and their settings."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return the propensity that :meth:`as_json` gave."""
-        return cls(**{**values, "settings": PropensitySettings(**values["settings"])})
-
 
 def fit_propensity(ratings: DataFrame, rating_col: str, settings: PropensitySettings) -> Propensity:
     """Solve for k, and find the mean weight, on the observed ratings."""
-    if settings.column is None:
-        return propensity_from_counts(*_counted(ratings, rating_col), settings)
-    require_propensities(ratings, settings)
-    mean = ratings.agg(F.avg(_raw_weight(settings, None, rating_col))).collect()[0][0]
-    return Propensity(settings, None, float(mean or 1.0))
+    if settings.column is not None:
+        require_propensities(ratings, settings)
+        mean = ratings.agg(F.avg(_raw_weight(settings, None, rating_col))).collect()[0][0]
+        return Propensity(settings, None, float(mean or 1.0))
+    counted = ratings.groupBy(F.col(f"`{rating_col}`").cast("double").alias("rating")).count()
+    table = counted.where("rating is not null").limit(MOST_DISTINCT_RATINGS + 1).toPandas().sort_values("rating")
+    if len(table) > MOST_DISTINCT_RATINGS:
+        raise DataError(
+            f"column {rating_col!r} has more than {MOST_DISTINCT_RATINGS:,} different values: propensities from "
+            "ratings need a rating scale; give your own with propensityCol"
+        )
+    value, count = (table[name].to_numpy(np.float64) for name in ("rating", "count"))
+    return propensity_from_counts(value, count, settings)
 
 
 def propensity_from_counts(value: Floats, count: Floats, settings: PropensitySettings) -> Propensity:
@@ -109,17 +107,6 @@ def _raw_weight(settings: PropensitySettings, scale: float | None, rating_col: s
         p = F.least(F.lit(1.0), F.lit(scale) * F.pow(F.lit(DECAY), below))
     weight = 1.0 / p
     return weight if settings.cap is None else F.least(weight, F.lit(settings.cap))
-
-
-def _counted(ratings: DataFrame, rating_col: str) -> tuple[Floats, Floats]:
-    counted = ratings.groupBy(F.col(f"`{rating_col}`").cast("double").alias("rating")).count()
-    table = counted.where("rating is not null").limit(MOST_DISTINCT_RATINGS + 1).toPandas().sort_values("rating")
-    if len(table) > MOST_DISTINCT_RATINGS:
-        raise DataError(
-            f"column {rating_col!r} has more than {MOST_DISTINCT_RATINGS:,} different values: propensities from "
-            "ratings need a rating scale; give your own with propensityCol"
-        )
-    return table["rating"].to_numpy(np.float64), table["count"].to_numpy(np.float64)
 
 
 def require_propensities(ratings: DataFrame, settings: PropensitySettings) -> None:

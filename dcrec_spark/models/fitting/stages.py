@@ -94,23 +94,6 @@ class Resumption:
         self._checkpoints.keep(family.stage, KeptSweep(past, plain, tables))
 
 
-def resumption_of(estimator: Params, family: Family, layout: Layout) -> Resumption | None:
-    """Return the resumption of a fit whose estimator has checkpoints. None for all others.
-
-    A fit with held-out rows keeps its best sweep, not its last, and begins anew.
-    """
-    checkpoints: FitCheckpoints | None = getattr(estimator, "checkpoints", None)
-    if checkpoints is None or layout.held_out:
-        return None
-    return Resumption(checkpoints, family, layout, estimator.getOrDefault("maxIter"))
-
-
-def stopping(estimator: Params) -> Stopping:
-    """When a fit ends, by an estimator's parameters."""
-    get = estimator.getOrDefault
-    return Stopping(get("maxIter"), get("tol"), get("patience"), get("checkpointInterval"), get("precision"))
-
-
 def fit_factors(
     estimator: Params, family: Family, layout: Layout, listener: Listener, start: Start | None = None
 ) -> Fit:
@@ -121,12 +104,15 @@ def fit_factors(
 
     Raises FitError: the objective moved the wrong way, or a factor is NaN or infinite.
     """
-    resumption, steps = resumption_of(estimator, family, layout), family.steps(layout)
+    get, after_sweep = estimator.getOrDefault, None
+    stopping = Stopping(get("maxIter"), get("tol"), get("patience"), get("checkpointInterval"), get("precision"))
+    checkpoints: FitCheckpoints | None = getattr(estimator, "checkpoints", None)
     with FitResources() as resources, layout.environment():
-        resumed = None if resumption is None else resumption.start(resources)
-        after_sweep = None if resumption is None else resumption.after_sweep
-        begin = resumed or start
-        return alternate(layout.users, layout.items, steps, stopping(estimator), listener, begin, after_sweep)
+        # A fit with held-out rows keeps its best sweep, not its last, and begins anew.
+        if checkpoints is not None and not layout.held_out:
+            resumption = Resumption(checkpoints, family, layout, stopping.max_iter)
+            start, after_sweep = resumption.start(resources) or start, resumption.after_sweep
+        return alternate(layout.users, layout.items, family.steps(layout), stopping, listener, start, after_sweep)
 
 
 def warm_start(

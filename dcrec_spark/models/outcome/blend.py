@@ -92,17 +92,13 @@ class BlendModel(RankedLists, Model, Persistent):
     ) -> None:
         super().__init__()
         self.members, self.weights, self.validationErrors = members, weights, validationErrors
-        self.numUsers, self.numItems = self._first.numUsers, self._first.numItems
+        first = self._first
+        self.numUsers, self.numItems, self.meanRating = first.numUsers, first.numItems, first.meanRating
 
     @property
     def intercept(self) -> float:
         """The members' beta_0, times their weights."""
         return sum(weight * model.intercept for _, weight, model in self._weighted())
-
-    @property
-    def meanRating(self) -> float:
-        """Mean of the training ratings."""
-        return self._first.meanRating
 
     @property
     def exposureModel(self) -> PoissonFactorizationModel | None:
@@ -185,7 +181,8 @@ class BlendModel(RankedLists, Model, Persistent):
             form = forms.pop()
             gamma = reduce(Column.__add__, [F.element_at(f"link_{at}", -1) * F.lit(w) for at, w, _ in linked])
             pi = F.col(f"link_{linked[0][0]}")
-            users = users.withColumn("confounder", F.concat("confounder", _without_last(pi), F.array(gamma)))
+            front = F.slice(pi, 1, F.size(pi) - 1)
+            users = users.withColumn("confounder", F.concat("confounder", front, F.array(gamma)))
             items = items.withColumn("confounder", F.concat("confounder", pi))
         names = ["idx", "id", "preference", "confounder"]
         sides = users.select(*names), items.select(*names)
@@ -208,12 +205,10 @@ class BlendModel(RankedLists, Model, Persistent):
             )
             for member, (_, weight, _) in zip(of_members, self._weighted(), strict=True)
         ]
-        whole = reduce(DataFrame.unionByName, explained).groupBy("user_id", "item_id")
-        summed = whole.agg(
-            *[F.sum(name).alias(name) for name in _SUMMED], F.flatten(F.collect_list("reasons")).alias("all")
-        )
+        whole = reduce(DataFrame.unionByName, explained)
+        summed = whole.groupBy("user_id", "item_id").agg(*[F.sum(name).alias(name) for name in _SUMMED])
         reasons = (
-            summed.select("user_id", "item_id", F.explode_outer("all").alias("reason"))
+            whole.select("user_id", "item_id", F.explode("reasons").alias("reason"))
             .groupBy("user_id", "item_id", "reason.item_id", "reason.rating")
             .agg(F.sum("reason.contribution").alias("contribution"))
             .toDF("user_id", "item_id", "rated", "rating", "contribution")
@@ -226,7 +221,7 @@ class BlendModel(RankedLists, Model, Persistent):
         kept = F.slice("ordered", 1, n)
         total = F.aggregate("ordered", F.lit(0.0), lambda sum_, reason: sum_ + reason["contribution"])
         of_kept = F.aggregate(kept, F.lit(0.0), lambda sum_, reason: sum_ + reason["contribution"])
-        joined = summed.drop("all").join(ordered, ["user_id", "item_id"], "left")
+        joined = summed.join(ordered, ["user_id", "item_id"], "left")
         columns = ["user_id", "item_id", *[name for name in _SUMMED if name != "others"]]
         blended = joined.select(
             *columns,
@@ -461,10 +456,6 @@ def _with_link(vectors: DataFrame, form: Form) -> DataFrame:
 
 def _times(vector: Column, weight: float) -> Column:
     return vector if weight == 1.0 else F.transform(vector, lambda x: x * F.lit(weight))
-
-
-def _without_last(vector: Column) -> Column:
-    return F.slice(vector, 1, F.size(vector) - 1)
 
 
 def _weighted_reasons(weight: float) -> Column:

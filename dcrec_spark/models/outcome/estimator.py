@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame
 from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.kernels.exposure import Form, Scaling
 from dcrec_spark.models.exposure.estimator import ExposureFit, PoissonFactorization, estimator_like, fit_exposure
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require_exposure_rank
 from dcrec_spark.models.families.base import OutcomeFamily, require_same_kind
@@ -17,7 +16,7 @@ from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of, family_of
 from dcrec_spark.models.fitting.checks import observed, require_all_known, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.covariates import Covariates, attach_features
+from dcrec_spark.models.fitting.covariates import attach_features
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
@@ -247,7 +246,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             if stage_one is not None:
                 factors = stage_one.users, stage_one.items
                 layout, form = attach_confounder(layout, *factors, family.exposure_term, resources)
-            layout, covariates = self._with_features(layout, resources)
+            features, ids = (self.getUserFeatures(), self.getItemFeatures()), (self.getUserCol(), self.getItemCol())
+            layout, covariates = attach_features(layout, features, ids, resources)
             family = covariates.of_family(family, form)
             warm, start = self.getOrDefault("initialModel"), None
             if warm is not None:
@@ -255,7 +255,9 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
                 start = warm_start(family, layout, users, items, warm.facts.shared, resources)
             with listening(self, family.stage) as listener:
                 fit = resources.add(fit_factors(self, family, layout, listener, start))
-            return self._model(family, layout, fit, propensity, stage_one, form, covariates)
+            facts = FitFacts.of(family, layout, fit).warn()
+            outcome = OutcomeFacts(fit.shared, layout.means["rating"], facts, propensity, form, covariates)
+            return self._model(self._tables(family, layout, fit, stage_one), outcome, stage_one)
 
     def checkInitialModel(self, dataset: DataFrame) -> None:
         """Refuse an initialModel that a fit to ``dataset`` could not start from. Nothing is computed.
@@ -293,8 +295,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         first = exposure.getOrDefault("initialModel") if isinstance(exposure, PoissonFactorization) else None
         if exposure is not None and isinstance(first, PoissonFactorizationModel):
             require_exposure_rank(first, exposure.getOrDefault("rank"))
-
-    # ---- stages
 
     def _require_usable(self, dataset: DataFrame, family: OutcomeFamily, exposure: Exposure | None) -> None:
         get = self.getOrDefault
@@ -364,45 +364,23 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             items = resources.add(layout.place(False, exposure.itemFactors, family))
         return ExposureFit(users, items, exposure)
 
-    def _with_features(self, layout: Layout, resources: FitResources) -> tuple[Layout, Covariates]:
-        tables = {True: self.getUserFeatures(), False: self.getItemFeatures()}
-        given = {is_user: table for is_user, table in tables.items() if table is not None}
-        layout, scalings = attach_features(layout, given, (self.getUserCol(), self.getItemCol()), resources)
-        return layout, Covariates(*(scalings.get(is_user, Scaling()) for is_user in (True, False)))
+    @staticmethod
+    def _tables(family: OutcomeFamily, layout: Layout, fit: Fit, stage_one: ExposureFit | None) -> FactorTables:
+        """Return all that is known of the rows of both sides: outcome factors and exposure factors."""
+        sides, exposure = [], None
+        for is_user, state in ((True, fit.users), (False, fit.items)):
+            if stage_one is not None:
+                exposed = stage_one.users if is_user else stage_one.items
+                exposure = Part(exposed, PoissonExposure.of(stage_one.model), NOTHING_SHARED)
+            sides.append(completed(layout.table(is_user, state, family, fit.shared, exposure)))
+        return FactorTables.of_fit(layout, *sides)
 
-    def _model(
-        self,
-        family: OutcomeFamily,
-        layout: Layout,
-        fit: Fit,
-        propensity: Propensity | None,
-        stage_one: ExposureFit | None,
-        form: Form | None,
-        covariates: Covariates,
-    ) -> DeconfoundedMFModel:
-        facts = FitFacts.of(family, layout, fit).warn()
-        sides = [self._table(is_user, family, layout, fit, stage_one) for is_user in (True, False)]
-        tables = FactorTables.of_fit(layout, *sides)
+    def _model(self, tables: FactorTables, facts: OutcomeFacts, stage_one: ExposureFit | None) -> DeconfoundedMFModel:
         exposure = None if stage_one is None else stage_one.model
-        outcome = OutcomeFacts(fit.shared, layout.means["rating"], facts, propensity, form, covariates)
         was_given = exposure is not None and exposure is self.getOrDefault("exposureModel")
-        model = DeconfoundedMFModel(tables, outcome, exposure, releasesExposureModel=not was_given)
+        model = DeconfoundedMFModel(tables, facts, exposure, releasesExposureModel=not was_given)
         self._copyValues(model._resetUid(self.uid)).clear(model.initialModel)
         return model
-
-    @staticmethod
-    def _table(
-        is_user: bool, family: OutcomeFamily, layout: Layout, fit: Fit, stage_one: ExposureFit | None
-    ) -> DataFrame:
-        """Return all that is known of the rows of a side: outcome factors and exposure factors."""
-        state = fit.users if is_user else fit.items
-        if stage_one is None:
-            return completed(layout.table(is_user, state, family, fit.shared))
-        exposure = stage_one.users if is_user else stage_one.items
-        parts = Part(state, family, fit.shared), Part(exposure, PoissonExposure.of(stage_one.model), NOTHING_SHARED)
-        return completed(layout.table_with_exposure(is_user, *parts))
-
-    # ---- the exposure model
 
     def _exposure(self) -> Exposure:
         """Return the exposure model to use, or the estimator that fits it here, from where ``initialModel`` ended."""

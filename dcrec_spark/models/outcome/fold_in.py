@@ -7,7 +7,7 @@ from dcrec_spark.models.fitting.checks import observed, require_columns, require
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.covariates import attach_known, attach_new
 from dcrec_spark.models.fitting.factors import select_columns
-from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome
+from dcrec_spark.models.fitting.facts import FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout, Part
@@ -34,36 +34,23 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, features: DataFrame 
         layout = _lay_out(fitted, dataset, {"item" if new_is_user else "user": select_columns(known, _IDS)}, resources)
         exposure: Part | None = None
         if fitted.exposure is not None:
-            layout, exposure = _fold_in_exposure(fitted, fitted.exposure, layout, new_is_user, resources)
-        covariates, rank = fitted.covariates, fitted.family.composition
+            family, table = fitted.exposure.family, fitted.exposure_table(not new_is_user)
+            states = fold_in(layout, new_is_user, table, family, NOTHING_SHARED, resources)
+            exposure, term = Part(states[new_is_user], family, NOTHING_SHARED), fitted.family.exposure_term
+            layout, _ = attach_confounder(layout, states[True], states[False], term, resources, fitted.facts.form)
+        covariates, rank = fitted.facts.covariates, fitted.family.composition
         layout = attach_new(layout, new_is_user, features, fitted.id_columns, covariates, resources)
         layout = attach_known(layout, not new_is_user, known, covariates, rank, resources)
-        states = fold_in(layout, new_is_user, known, fitted.family, fitted.shared, resources)
-        outcome = Part(states[new_is_user], fitted.family, fitted.shared)
-        if exposure is None:
-            table = layout.table(new_is_user, *outcome)
-        else:
-            table = layout.table_with_exposure(new_is_user, outcome, exposure)
-        table = completed(table.drop("idx")).persist()
-        return layout.materialise(table)
-
-
-def _fold_in_exposure(
-    fitted: FittedOutcome, exposure: FittedExposure, layout: Layout, new_is_user: bool, resources: FitResources
-) -> tuple[Layout, Part]:
-    known, family = fitted.exposure_table(not new_is_user), exposure.family
-    states = fold_in(layout, new_is_user, known, family, NOTHING_SHARED, resources)
-    folded = Part(states[new_is_user], family, NOTHING_SHARED)
-    term = fitted.family.exposure_term
-    layout, _ = attach_confounder(layout, states[True], states[False], term, resources, fitted.form)
-    return layout, folded
+        states = fold_in(layout, new_is_user, known, fitted.family, fitted.facts.shared, resources)
+        table = layout.table(new_is_user, states[new_is_user], fitted.family, fitted.facts.shared, exposure)
+        return layout.materialise(completed(table.drop("idx")).persist())
 
 
 def _lay_out(
     fitted: FittedOutcome, dataset: DataFrame, frozen: dict[str, DataFrame], resources: FitResources
 ) -> Layout:
-    require_ratings(dataset, fitted.params, fitted.propensity)
-    dataset, values = weighted_ratings(dataset, fitted.params.getOrDefault("ratingCol"), fitted.propensity)
+    require_ratings(dataset, fitted.params, fitted.facts.propensity)
+    dataset, values = weighted_ratings(dataset, fitted.params.getOrDefault("ratingCol"), fitted.facts.propensity)
     if fitted.exposure is not None:
         count = fitted.exposure.count_column
         values |= exposure_values(count)

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
@@ -15,17 +15,10 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import PLAIN
 from dcrec_spark.kernels.topn import Link
 from dcrec_spark.models.families.registry import family_of
-from dcrec_spark.models.fitting.checks import (
-    require_columns,
-    require_ids_alike,
-    require_new_columns,
-    require_number,
-    require_same_ids,
-)
+from dcrec_spark.models.fitting import checks
 from dcrec_spark.models.fitting.degeneracies import NOTHING
-from dcrec_spark.models.fitting.factors import list_array, matrix_of
+from dcrec_spark.models.fitting.factors import dot, list_array, matrix_of
 from dcrec_spark.models.outcome.params import OutcomeParams
-from dcrec_spark.models.outcome.rank import Ranking, rank
 from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors, in_front_and_linked
 from dcrec_spark.spark.compat import collect_arrow
 
@@ -58,16 +51,12 @@ class RankedLists(OutcomeParams):
 
     numItems: int
     numUsers: int
+    meanRating: float
 
     @property
     @abstractmethod
     def intercept(self) -> float:
         """beta_0."""
-
-    @property
-    @abstractmethod
-    def meanRating(self) -> float:
-        """Mean of the training ratings."""
 
     @abstractmethod
     def tables(self) -> tuple[DataFrame, DataFrame]:
@@ -112,10 +101,10 @@ class RankedLists(OutcomeParams):
     def _predict(self, dataset: DataFrame, parts: list[str]) -> DataFrame:
         get = self.getOrDefault
         user, item, cold = get("userCol"), get("itemCol"), get("coldStartStrategy")
-        require_columns(dataset, [user, item], [])
+        checks.require_columns(dataset, [user, item], [])
         outputs = {"prediction": get("predictionCol"), **{part: part for part in parts}}
-        require_new_columns(dataset, {"predictionCol": outputs["prediction"], **{part: part for part in parts}})
-        require_ids_alike(dataset, (user, item), self.tables())
+        checks.require_new_columns(dataset, {"predictionCol": outputs["prediction"], **{part: part for part in parts}})
+        checks.require_ids_alike(dataset, (user, item), self.tables())
         joined, preference, confounder = self.scoringVectors().join(dataset, user, item)
         values = {
             "prediction": (preference + confounder + F.lit(self.intercept), self.meanRating),
@@ -307,30 +296,30 @@ class RankedLists(OutcomeParams):
 
     def _offer(self, items: DataFrame | None, most: int | None) -> Offer | None:
         if most is not None:
-            require_number("maxPerCategory", most)
+            checks.require_number("maxPerCategory", most)
             if items is None:
                 raise ValueError("maxPerCategory: expected items with a column 'category', found none")
         if items is None:
             return None
         if most is None:
             return Offer(self._ids_of(items, "item"))
-        require_columns(items, [self.getOrDefault("itemCol"), "category"], [])
+        checks.require_columns(items, [self.getOrDefault("itemCol"), "category"], [])
         self._ids_of(items, "item")
         return Offer(items.select(quoted(self.getOrDefault("itemCol")).alias("id"), "category"), most)
 
     def _ids_of(self, dataset: DataFrame, side: str) -> DataFrame:
         """Return the distinct users or items that a frame names, in a column ``id``."""
         column, table = self.getOrDefault(f"{side}Col"), dict(zip(_OTHER, self.tables(), strict=True))[side]
-        require_columns(dataset, [column], [])
+        checks.require_columns(dataset, [column], [])
         ids = dataset.select(quoted(column).alias("id")).distinct()
-        require_same_ids(side, ids, table)
+        checks.require_same_ids(side, ids, table)
         return ids
 
     def _pairs_of(self, seen: DataFrame) -> DataFrame:
         """``user_id, item_id`` of a frame with the columns of training."""
         user, item = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
-        require_columns(seen, [user, item], [])
-        require_ids_alike(seen, (user, item), self.tables())
+        checks.require_columns(seen, [user, item], [])
+        checks.require_ids_alike(seen, (user, item), self.tables())
         return seen.select(quoted(user).alias("user_id"), quoted(item).alias("item_id"))
 
 
@@ -342,20 +331,17 @@ def fallback(vectors: ScoringVectors, n: int, offer: Offer | None) -> DataFrame:
     All users count, exposed or not. So the items that are merely seen most do not come first. The mean of a link of
     a_hat is that of up to ``SAMPLE`` users.
     """
-    require_number("n", n)
-    ids = vectors.items.select(F.col("idx").alias("col_idx"), F.col("id").alias("item_id"))
+    checks.require_number("n", n)
     if not vectors.form.is_low_rank:
         vectors = _with_means_of_link(vectors)
-    spark = vectors.users.sparkSession
     parts = ["preference", "confounder", *(["exposure"] if vectors.exposure_weight else [])]
-    mean = [0, *(_mean(vectors.users, part) for part in parts)]
-    everybody = spark.createDataFrame([mean], ", ".join(["idx long", *(f"{part} array<double>" for part in parts)]))
-    items = vectors.items if offer is None else offer.of(vectors.items)
-    most = None if offer is None else offer.most
-    weight = vectors.exposure_weight
-    what = Ranking(everybody, items, 1, vectors.n_items, vectors.intercept, most=most, exposure_weight=weight)
-    ranked = rank(what, n, None)
-    return ranked.join(ids, "col_idx").select("rank", "item_id", "score", "preference", "confounder")
+    mean: list[int | list[float]] = [0, 0]
+    for part in parts:
+        by_place = vectors.users.select(F.posexplode(part)).groupBy("pos").agg(F.avg("col").alias("mean"))
+        mean.append([float(row["mean"]) for row in by_place.orderBy("pos").collect()])
+    schema = ", ".join(["idx long", "id long", *(f"{part} array<double>" for part in parts)])
+    everybody = vectors.users.sparkSession.createDataFrame([mean], schema)
+    return replace(vectors, users=everybody, n_users=1).best(n, offer=offer).drop("user_id")
 
 
 def _with_means_of_link(vectors: ScoringVectors) -> ScoringVectors:
@@ -380,11 +366,6 @@ def _with_means_of_link(vectors: ScoringVectors) -> ScoringVectors:
     return replace(vectors, users=vectors.users.withColumn("confounder", one), items=items, form=PLAIN)
 
 
-def _mean(users: DataFrame, part: str) -> list[float]:
-    by_place = users.select(F.posexplode(part)).groupBy("pos").agg(F.avg("col").alias("mean"))
-    return [float(row["mean"]) for row in by_place.orderBy("pos").collect()]
-
-
 def similar(
     rows: DataFrame, n_rows: int, n: int, similarity: Similarity, offer: Offer | None, name: str = "item"
 ) -> DataFrame:
@@ -398,36 +379,19 @@ def similar(
     rows : ``idx, id, features``. n_rows : of the side, those without factors too. offer : the rows that may be named as
     similar. All, if None. name : of the side, in the names of the columns.
     """
-    require_number("n", n)
+    checks.require_number("n", n)
     if similarity not in get_args(Similarity):
         raise ValueError(f"similarity: found {similarity!r}, expected {' or '.join(get_args(Similarity))}")
     vector = F.col("features")
     if similarity == "cosine":
-        vector, rows = _unit(vector), _with_direction(rows)
+        # Rows whose factors are zero, but for rounding, are like nothing.
+        square, length = dot(vector, vector), F.sqrt(dot(vector, vector))
+        largest = rows.agg(F.max(square)).collect()[0][0]
+        rows = rows.where(square > NOTHING * max(1.0, largest or 0.0))
+        vector = F.transform(vector, lambda x: x / length)
     nothing = F.expr("cast(array() as array<double>)").alias("confounder")
     vectors = rows.select("idx", "id", vector.alias("preference"), nothing)
-    cols = vectors if offer is None else offer.of(vectors)
-    itself = vectors.select(F.col("idx").alias("row_idx"), F.col("idx").alias("col_idx"))
-    most = None if offer is None else offer.most
-    ranking = Ranking(vectors, cols, n_rows, n_rows, intercept=0.0, most=most)
-    ranked = rank(ranking, n, itself)
-    ids = {"row_idx": f"{name}_id", "col_idx": f"similar_{name}_id"}
-    for idx, column in ids.items():
-        ranked = ranked.join(rows.select(F.col("idx").alias(idx), F.col("id").alias(column)), idx)
-    return ranked.select(ids["row_idx"], "rank", ids["col_idx"], F.col("score").alias("similarity"))
-
-
-def _with_direction(rows: DataFrame) -> DataFrame:
-    """Leave out rows whose factors are zero, but for rounding: they are like nothing."""
-    largest = rows.agg(F.max(_square(F.col("features")))).collect()[0][0]
-    return rows.where(_square(F.col("features")) > NOTHING * max(1.0, largest or 0.0))
-
-
-def _square(vector: Column) -> Column:
-    return F.aggregate(vector, F.lit(0.0), lambda total, x: total + x * x)
-
-
-def _unit(vector: Column) -> Column:
-    """Return the vector at length 1."""
-    length = F.sqrt(_square(vector))
-    return F.transform(vector, lambda x: x / length)
+    itself = rows.select(F.col("id").alias("user_id"), F.col("id").alias("item_id"))
+    ranked = ScoringVectors(vectors, vectors, n_rows, n_rows, intercept=0.0).best(n, itself, offer=offer)
+    row, other = F.col("user_id").alias(f"{name}_id"), F.col("item_id").alias(f"similar_{name}_id")
+    return ranked.select(row, "rank", other, F.col("score").alias("similarity"))

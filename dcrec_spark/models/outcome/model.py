@@ -15,7 +15,6 @@ from dcrec_spark.models.explain.explain import explain_pairs
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.families.registry import FAMILIES, family_of
-from dcrec_spark.models.fitting.degeneracies import Degeneracy
 from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome, OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout_settings import layout_settings
@@ -46,6 +45,19 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         The stage 1 that the confounder comes from.
     numUsers, numItems : int
         Rows of the factors.
+    meanRating : float
+        Mean of the training ratings.
+    objectiveHistory : list[float]
+        J, or the ELBO of outcome="poisson", after each sweep, all terms.
+    objective : float or None
+        J, or the ELBO, of this model, whose users are solved after the last sweep. None after no sweep.
+    validationHistory : list[float]
+        The held-out pairs' loss after each sweep: mean squared error, with outcome="poisson" the mean negative log
+        likelihood. Empty without any.
+    converged : bool
+        Whether the objective converged, or the held-out loss ended the fit. Else the sweeps ran out.
+    degeneracies : list[Degeneracy]
+        What is wrong with the factors. ``str`` of each is a sentence.
 
     Examples
     --------
@@ -73,7 +85,10 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         super().__init__()
         self.facts = facts
         self.exposureModel = exposureModel
-        self.numUsers, self.numItems = tables.n_users, tables.n_items
+        self.numUsers, self.numItems, self.meanRating = tables.n_users, tables.n_items, facts.mean_rating
+        self.objectiveHistory, self.objective = facts.fit.objective, facts.fit.final_objective
+        self.validationHistory, self.converged = facts.fit.held_out, facts.fit.converged
+        self.degeneracies = facts.fit.degeneracies
         self._tables = tables
         self._releases_exposure_model = releasesExposureModel
 
@@ -97,39 +112,6 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         """The gamma of all users, where there is one: the only one, or that which theirs depart from."""
         family = family_of(self)
         return family.shared_numbers(self.facts.shared).gamma if family.shares_gamma else None
-
-    @property
-    def objectiveHistory(self) -> list[float]:
-        """J, or the ELBO of outcome="poisson", after each sweep, all terms."""
-        return self.facts.fit.objective
-
-    @property
-    def objective(self) -> float | None:
-        """J, or the ELBO, of this model, whose users are solved after the last sweep. None after no sweep."""
-        return self.facts.fit.final_objective
-
-    @property
-    def validationHistory(self) -> list[float]:
-        """The held-out pairs' loss after each sweep, empty without any.
-
-        Mean squared error, with outcome="poisson" the mean negative log likelihood.
-        """
-        return self.facts.fit.held_out
-
-    @property
-    def converged(self) -> bool:
-        """Whether the objective converged, or the held-out loss ended the fit. Else the sweeps ran out."""
-        return self.facts.fit.converged
-
-    @property
-    def degeneracies(self) -> list[Degeneracy]:
-        """What is wrong with the factors. ``str`` of each is a sentence."""
-        return self.facts.fit.degeneracies
-
-    @property
-    def meanRating(self) -> float:
-        """Mean of the training ratings."""
-        return self.facts.mean_rating
 
     def tables(self) -> tuple[DataFrame, DataFrame]:
         """Users and items with all that the model knows of them. ``idx`` numbers the rows of a side."""
@@ -473,11 +455,8 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         exposure = None
         if stage_one is not None:
             exposure = FittedExposure(PoissonExposure.of(stage_one), stage_one.getOrDefault("countCol"))
-        facts, family = self.facts, self.facts.covariates.of_family(family_of(self), self.facts.form)
-        tables = self.tables()
-        return FittedOutcome(
-            self, family, facts.shared, facts.propensity, *tables, exposure, facts.form, facts.covariates
-        )
+        family = self.facts.covariates.of_family(family_of(self), self.facts.form)
+        return FittedOutcome(self, family, self.facts, *self.tables(), exposure)
 
     def _few_partitions(self) -> AbstractContextManager[None]:
         settings = layout_settings(self, family_of(self).row_width)

@@ -1,21 +1,20 @@
 """Params of the outcome models. Fitted models have all of them but those of the fit's inputs."""
 
-from pyspark.ml.param.shared import HasCheckpointInterval, HasMaxIter, HasPredictionCol, HasSeed, HasTol
+from pyspark.ml.param.shared import HasPredictionCol
 from pyspark.sql import DataFrame
 
-from dcrec_spark.models.params import HasIds, SetsParams, inherited, optional, param
+from dcrec_spark.models.params import HasFit, SetsParams, inherited, optional, param
 from dcrec_spark.settings.tables import OUTCOME, params
 
 _SETTINGS = params(OUTCOME)
 
 
-class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol, HasSeed, HasTol):
+class OutcomeParams(HasFit, HasPredictionCol):
     """Params of an outcome model and of its fit."""
 
     ratingCol, getRatingCol, setRatingCol = param(str, _SETTINGS["ratingCol"])
     predictionCol, getPredictionCol, setPredictionCol = inherited(_SETTINGS["predictionCol"])
     coldStartStrategy, getColdStartStrategy, setColdStartStrategy = param(str, _SETTINGS["coldStartStrategy"])
-    seed, getSeed, setSeed = inherited(_SETTINGS["seed"])
 
     outcome, getOutcome, setOutcome = param(str, _SETTINGS["outcome"])
     adjustment, getAdjustment, setAdjustment = param(str, _SETTINGS["adjustment"])
@@ -40,18 +39,7 @@ class OutcomeParams(HasIds, HasCheckpointInterval, HasMaxIter, HasPredictionCol,
     weightCap, getWeightCap, setWeightCap = optional(float, _SETTINGS["weightCap"])
 
     exposureWeight, getExposureWeight, setExposureWeight = param(float, _SETTINGS["exposureWeight"])
-    initialModel, getInitialModel, setInitialModel = optional(object, _SETTINGS["initialModel"])
-    maxIter, getMaxIter, setMaxIter = inherited(_SETTINGS["maxIter"])
-    tol, getTol, setTol = inherited(_SETTINGS["tol"])
-    validationIndicatorCol, getValidationIndicatorCol, setValidationIndicatorCol = optional(
-        str, _SETTINGS["validationIndicatorCol"]
-    )
-    patience, getPatience, setPatience = param(int, _SETTINGS["patience"])
     solver, getSolver, setSolver = param(str, _SETTINGS["solver"])
-    numBlocks, getNumBlocks, setNumBlocks = optional(int, _SETTINGS["numBlocks"])
-    exchange, getExchange, setExchange = param(str, _SETTINGS["exchange"])
-    checkpointInterval, getCheckpointInterval, setCheckpointInterval = inherited(_SETTINGS["checkpointInterval"])
-    precision, getPrecision, setPrecision = param(str, _SETTINGS["precision"])
 
 
 class OutcomeFitParams(SetsParams, OutcomeParams):

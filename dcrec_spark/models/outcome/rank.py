@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.kernels.csr import group_values
 from dcrec_spark.kernels.exposure import PLAIN, Form
-from dcrec_spark.kernels.topn import Cap, Dial, Ranked, top_n
+from dcrec_spark.kernels.topn import Cap, Dial, top_n
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.spark.compat import apply_in_arrow, collect_arrow, group_by_place, place
 from dcrec_spark.spark.lineage import cores
@@ -107,7 +107,12 @@ def _against_one_piece(what: Ranking, cols: DataFrame, n: int, seen: DataFrame |
     if not table.num_rows:
         return what.rows.sparkSession.createDataFrame([], RANKED).select(_COLUMNS)
     piece, score_cells = piece_of(table), _cell_scorer(n, what)
-    rows = rows_and_seen(what, seen)
+    # Below the rows, whose ``seen`` is null, the pairs to leave out.
+    rows = what.rows.select("idx", *what.vectors, F.lit(None).cast("long").alias("seen"))
+    if seen is not None:
+        # Not null: Spark's writer of Arrow takes tens of microseconds for a null array, not one for an empty one.
+        empty = [F.expr("cast(array() as array<double>)").alias(name) for name in what.vectors]
+        rows = rows.unionByName(seen.select(F.col("row_idx").alias("idx"), *empty, F.col("col_idx").alias("seen")))
 
     def score(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         contents = list(batches)
@@ -120,22 +125,10 @@ def _against_one_piece(what: Ranking, cols: DataFrame, n: int, seen: DataFrame |
     return placed.mapInArrow(score, RANKED).select(_COLUMNS)
 
 
-def rows_and_seen(what: Ranking, seen: DataFrame | None) -> DataFrame:
-    """Return the rows, and below them the pairs to leave out: ``idx``, vectors, ``seen``, null for a row."""
-    both = what.rows.select("idx", *what.vectors, F.lit(None).cast("long").alias("seen"))
-    if seen is None:
-        return both
-    # Not null: Spark's writer of Arrow takes tens of microseconds for a null array, not one for an empty one.
-    empty = [F.expr("cast(array() as array<double>)").alias(name) for name in what.vectors]
-    return both.unionByName(seen.select(F.col("row_idx").alias("idx"), *empty, F.col("col_idx").alias("seen")))
-
-
 def with_group(what: Ranking) -> DataFrame:
     """Return the columns with a number for their group: the same for all that are of none."""
-    group = (
-        F.coalesce(F.col("group").cast("long"), F.lit(_OF_NO_GROUP)) if what.most else F.lit(_OF_NO_GROUP).cast("long")
-    )
-    return what.cols.withColumn("group", group)
+    none = F.lit(_OF_NO_GROUP).cast("long")
+    return what.cols.withColumn("group", F.coalesce(F.col("group").cast("long"), none) if what.most else none)
 
 
 def chunk_of(table: pa.Table) -> dict[str, Array]:
@@ -202,32 +195,15 @@ def _cell_scorer(n: int, what: Ranking) -> Callable[[dict[str, Array], dict[str,
     def score_cells(rows: dict[str, Array], cols: dict[str, Array]) -> pa.RecordBatch:
         dial = Dial(rows["exposure"], cols["exposure"], weight) if weight else None
         cap = None if most is None else Cap(cols["group"], most)
-        parts = [(rows[name], cols[name]) for name in ("preference", "confounder")]
-        return as_batch(rows, cols, top_n(n, parts[0], parts[1], intercept, seen_within(rows, cols), form, cap, dial))
+        preference, confounder = ((rows[name], cols[name]) for name in ("preference", "confounder"))
+        # Of the pairs to leave out those with a column of the piece, as CSR by the columns' places.
+        at = np.searchsorted(cols["idx"], rows["seen_col"])
+        at[at == len(cols["idx"])] = 0
+        here = cols["idx"][at] == rows["seen_col"]
+        seen = np.searchsorted(rows["seen_row"][here], np.arange(len(rows["idx"]) + 1)), at[here]
+        best = top_n(n, preference, confounder, intercept, seen, form, cap, dial)
+        parts = best.score, best.preference, best.confounder, best.value
+        columns = rows["idx"][best.row], best.rank, cols["idx"][best.col], *parts, cols["group"][best.col]
+        return pa.RecordBatch.from_arrays(list(map(pa.array, columns)), [*_COLUMNS, "value", "group"])
 
     return score_cells
-
-
-def seen_within(rows: dict[str, Array], cols: dict[str, Array]) -> tuple[Array, Array]:
-    """Return the places of the piece's columns to leave out of each row, as CSR: (rows + 1,), (pairs,)."""
-    seen_at = np.searchsorted(cols["idx"], rows["seen_col"])
-    seen_at[seen_at == len(cols["idx"])] = 0
-    here = cols["idx"][seen_at] == rows["seen_col"]
-    return np.searchsorted(rows["seen_row"][here], np.arange(len(rows["idx"]) + 1)), seen_at[here]
-
-
-def as_batch(rows: dict[str, Array], cols: dict[str, Array], ranked: Ranked) -> pa.RecordBatch:
-    """Put the indices in the place of positions. The columns are those of ``RANKED``."""
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(rows["idx"][ranked.row]),
-            pa.array(ranked.rank),
-            pa.array(cols["idx"][ranked.col]),
-            pa.array(ranked.score),
-            pa.array(ranked.preference),
-            pa.array(ranked.confounder),
-            pa.array(ranked.value),
-            pa.array(cols["group"][ranked.col]),
-        ],
-        names=[*_COLUMNS, "value", "group"],
-    )

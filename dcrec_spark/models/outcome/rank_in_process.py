@@ -40,22 +40,17 @@ def rank_in_process(what: Ranking, n: int, seen: DataFrame | None, room: int) ->
     seen : ``row_id, col_id`` of pairs to leave out, in any order and as often as you like, or None.
     room : so many of them.
     """
-    pairs = [] if seen is None else [_no_more_than(room, seen)]
+    bound = 0 if seen is None else rows_at_most(seen)
+    if seen is not None and (bound is None or bound > room):
+        # One more than there is room for says that there are too many. All pass through one partition for that.
+        seen = seen.limit(room + 1)
+    pairs = [] if seen is None else [seen]
     # A frame as it is may have its table in this process.
     cols_frame = with_group(what) if what.most else what.cols
     rows, cols, *left_out = collected([what.rows, cols_frame, *pairs])
     if left_out and left_out[0].num_rows > room:
         return None
     return _ranked(what, n, rows.sort_by("idx"), cols.sort_by("idx"), *left_out)
-
-
-def _no_more_than(room: int, pairs: DataFrame) -> DataFrame:
-    """Return the pairs, or one more than there is room for, which says that there are too many.
-
-    That sends all of them through one partition, and so is left where Spark knows that they are not as many.
-    """
-    bound = rows_at_most(pairs)
-    return pairs if bound is not None and bound <= room else pairs.limit(room + 1)
 
 
 def collected(frames: Sequence[DataFrame]) -> list[pa.Table]:

@@ -1,7 +1,6 @@
 """A model's tables of factors: cached, completed, renumbered when rows are added."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Self
 
 import numpy as np
@@ -55,25 +54,20 @@ class FactorTables:
 
 def completed(factors: DataFrame) -> DataFrame:
     """Return the factors with the columns that every table has: a bias of null, empty arrays, where there are none."""
-    names = list(factors.columns)
-    if "bias" not in names:
-        names.insert(names.index("features") + 1, "bias")
-    if not set(COVARIATES) <= set(names):
-        at = names.index("bias") + 1
-        names[at:at] = COVARIATES
-    names += [name for name in EXPOSURE if name not in names]
+    front = [*(["idx"] if "idx" in factors.columns else []), "id", "features", "bias", *COVARIATES]
+    names = [*front, *[name for name in factors.columns if name not in (*front, *EXPOSURE)], *EXPOSURE]
     if names == factors.columns:
         return factors
-    none = F.expr("cast(array() as array<double>)")
-    missing = {"bias": F.lit(None).cast("double")} | dict.fromkeys([*COVARIATES, *EXPOSURE], none)
+    missing = {name: F.expr("cast(array() as array<double>)") for name in (*COVARIATES, *EXPOSURE)}
+    missing["bias"] = F.lit(None).cast("double")
     columns = [F.col(name) if name in factors.columns else missing[name].alias(name) for name in names]
-    return derive_frame(factors, factors.select(*columns), partial(_completed_rows, names=names))
 
+    def complete(rows: pa.Table) -> pa.Table:
+        missing = dict.fromkeys([*COVARIATES, *EXPOSURE], list_array(np.empty((rows.num_rows, 0))))
+        missing["bias"] = pa.nulls(rows.num_rows, pa.float64())
+        return pa.table({name: rows[name] if name in rows.column_names else missing[name] for name in names})
 
-def _completed_rows(rows: pa.Table, names: list[str]) -> pa.Table:
-    missing = {"bias": pa.nulls(rows.num_rows, pa.float64())}
-    missing |= dict.fromkeys([*COVARIATES, *EXPOSURE], list_array(np.empty((rows.num_rows, 0))))
-    return pa.table({name: rows[name] if name in rows.column_names else missing[name] for name in names})
+    return derive_frame(factors, factors.select(*columns), complete)
 
 
 def united(table: DataFrame, new: DataFrame, resources: FitResources) -> DataFrame:

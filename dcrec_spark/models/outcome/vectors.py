@@ -161,7 +161,13 @@ class ScoringVectors:
     ) -> DataFrame:
         what, other = self._ranking(chosen, side, offer), _OTHER[side]
         names = {side: "row_idx", other: "col_idx"}
-        ranked = rank(what, n, None if seen is None else self._indexed(seen, names))
+        if seen is not None:
+            for name, size in (("user", self.n_users), ("item", self.n_items)):
+                ids = self._tables[name].select(F.col("id").alias(f"{name}_id"), F.col("idx").alias(names[name]))
+                # Pairs stay where they are if executors hold the rows of a side whole.
+                seen = seen.join(F.broadcast(ids) if size <= SMALL_SIDE else ids, f"{name}_id")
+            seen = seen.select("row_idx", "col_idx")
+        ranked = rank(what, n, seen)
         for name, table in ((side, what.rows), (other, self._tables[other])):
             ids = table.select(F.col("idx").alias(names[name]), F.col("id").alias(f"{name}_id"))
             ranked = ranked.join(ids, names[name])
@@ -178,13 +184,6 @@ class ScoringVectors:
         cols, most = (cols, None) if offer is None else (offer.of(cols), offer.most)
         sizes = counts[side], counts[_OTHER[side]]
         return Ranking(rows, cols, *sizes, self.intercept, self.form, most, self.exposure_weight)
-
-    def _indexed(self, seen: DataFrame, names: dict[str, str]) -> DataFrame:
-        """Return the pairs by their indices: rows of a side that executors hold whole stay where they are."""
-        for side, n in (("user", self.n_users), ("item", self.n_items)):
-            ids = self._tables[side].select(F.col("id").alias(f"{side}_id"), F.col("idx").alias(names[side]))
-            seen = seen.join(F.broadcast(ids) if n <= SMALL_SIDE else ids, f"{side}_id")
-        return seen.select("row_idx", "col_idx")
 
 
 def _linked(form: Form) -> Column:

@@ -134,7 +134,8 @@ class Writer(MLWriter):
     def _all_about(self, files: Files, directory: str, data: str) -> dict[str, Any]:
         """Write frames and parts, and return the metadata, which name them."""
         instance, saved, inside = self._instance, self._instance._saved(), f"{directory}/{data}"
-        params = _params_with_parts(instance)
+        # JSON can't hold estimators and models.
+        params = {p.name: value for p, value in instance._paramMap.items() if isinstance(value, MLWritable)}
         tables = [param.name for param, value in instance._paramMap.items() if isinstance(value, DataFrame)]
         if tables:
             raise ConfigError(
@@ -183,7 +184,12 @@ class Reader(MLReader[Any], Generic[S]):
         files, root = open_directory(path, self.sparkSession)
         while True:
             metadata = read_metadata(files, root)
-            _require_class(files.uri(root), metadata, self._cls)
+            saved, expected = metadata["class"], _class_name(self._cls)
+            if saved != expected:
+                raise DataError(
+                    f"{files.uri(root)} holds a {saved}, and {expected} was requested: "
+                    f"load it by {saved.rpartition('.')[2]}.load"
+                )
             try:
                 return self._load(files, f"{root}/{metadata['data']}", metadata)
             except Exception:
@@ -254,11 +260,6 @@ def _require_known_classes(files: Files, directory: str) -> None:
                 )
 
 
-def _params_with_parts(instance: Params) -> dict[str, Any]:
-    """Return the Params whose values are estimators or models: JSON can not hold them."""
-    return {p.name: value for p, value in instance._paramMap.items() if isinstance(value, MLWritable)}
-
-
 def _set_params(instance: Params, metadata: dict[str, Any], params: dict[str, Any]) -> None:
     values, defaults = {**metadata["paramMap"], **params}, metadata["defaultParamMap"]
     unknown = sorted(name for name in values.keys() | defaults.keys() if not instance.hasParam(name))
@@ -270,15 +271,6 @@ def _set_params(instance: Params, metadata: dict[str, Any], params: dict[str, An
     instance._resetUid(metadata["uid"])
     instance._setDefault(**defaults)
     instance._set(**values)
-
-
-def _require_class(where: str, metadata: dict[str, Any], expected: type) -> None:
-    saved = metadata["class"]
-    if saved != _class_name(expected):
-        raise DataError(
-            f"{where} holds a {saved}, and {_class_name(expected)} was requested: "
-            f"load it by {saved.rpartition('.')[2]}.load"
-        )
 
 
 def _class_name(cls: type) -> str:

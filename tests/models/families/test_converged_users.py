@@ -10,14 +10,14 @@ from dcrec_spark.engine.ascent import AfterSweep, Fit, Past, Start, Stopping, al
 from dcrec_spark.engine.sides import State
 from dcrec_spark.local.fits import Ratings, lay_out
 from dcrec_spark.models.families.base import ExposureTerm
-from dcrec_spark.models.families.gamma_poisson import GammaPoissonSteps, GammaPrior
+from dcrec_spark.models.families.gamma_poisson import Gamma, GammaPoisson
 from dcrec_spark.models.fitting.confounder import attach_confounder
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
 from tests.reference import poisson as dense
 from tests.reference.poisson import Array
 
-PRIOR = GammaPrior(0.3, 0.3)
+PRIOR = Gamma(0.3, 0.3)
 
 
 def ratings(seed: int) -> ProcessLayout:
@@ -33,11 +33,11 @@ def layout_of(rng: np.random.Generator, rated: Array, largest: int) -> ProcessLa
     return lay_out(Ratings(user, item, rating, keys[:n_users], keys[n_users:]), {"rating": rating}, "float64")
 
 
-def steps(layout: ProcessLayout, seed: int, **of: bool) -> GammaPoissonSteps:
-    return GammaPoissonSteps("outcome", "rating", 4, PRIOR, seed, intercept=PRIOR, n_pairs=layout.n_pairs, **of)
+def steps(layout: ProcessLayout, seed: int, **of: bool) -> GammaPoisson:
+    return GammaPoisson("outcome", "rating", 4, PRIOR, seed, intercept=PRIOR, n_pairs=layout.n_pairs, **of)
 
 
-def fit(layout: ProcessLayout, model: GammaPoissonSteps, sweeps: int, tol: float = 0.0) -> Fit:
+def fit(layout: ProcessLayout, model: GammaPoisson, sweeps: int, tol: float = 0.0) -> Fit:
     return alternate(layout.users, layout.items, model, Stopping(sweeps, tol), lambda *_: None)
 
 
@@ -62,7 +62,7 @@ def test_final_elbo_equals_the_dense_reference_if_pairs_have_weights(per_user: b
     keys = rng.integers(-(2**62), 2**62, 15)
     layout = lay_out(Ratings(user, item, rating, keys[:9], keys[9:]), {"rating": rating, "weight": weight}, "float64")
     of = {"confounder": PRIOR, "per_user": per_user, "intercept": PRIOR, "unobserved": 0.3, "weighted": True}
-    model = GammaPoissonSteps("outcome", "rating", 3, PRIOR, 1, n_pairs=layout.n_pairs, **of)
+    model = GammaPoisson("outcome", "rating", 3, PRIOR, 1, n_pairs=layout.n_pairs, **of)
     with FitResources() as resources:
         means = [State.of_memory({"shape": side, "rate": np.ones_like(side)}) for side in (pi, lam)]
         attached, _ = attach_confounder(layout, means[0], means[1], ExposureTerm(), resources)
@@ -93,19 +93,15 @@ def test_tight_tolerance_ends_at_a_fixed_point(kind: str) -> None:
         assert movement(layout, model, tightest, 400)[1] < 0.05
 
 
-def movement(layout: ProcessLayout, model: GammaPoissonSteps, result: Fit, sweeps: int) -> tuple[float, float]:
-    """The largest relative change by the first of so many plain sweeps, and how much all of them raise the ELBO."""
-    plain, users, items, shared = replace(model, accelerates=False), result.users, result.items, result.shared
-    changes, objective = [], np.nan
-    for _ in range(sweeps):
-        before = users, items
-        users = layout.users.half_step(plain.users(shared), items, users)
-        items = layout.items.half_step(plain.items(shared), users, items)
-        objective, shared = plain.conclude(users.sums, items.sums, shared)
-        memories = [(now.memory_of(0), last.memory_of(0)) for now, last in zip((users, items), before, strict=True)]
-        changes.append(max(float(np.abs(a[n] / b[n] - 1).max()) for a, b in memories for n in ("shape", "rate")))
-    assert result.final_objective is not None
-    return changes[0], objective - result.final_objective
+def test_fixed_point_takes_more_item_updates_where_solved_users_are_worse() -> None:
+    """Popular items and rare ones: ten such updates would miss it by 0.009."""
+    rng = np.random.default_rng(6)
+    popularity = rng.lognormal(0.0, 1.0, 80)
+    layout = layout_of(rng, rng.random((200, 80)) < 0.1 * popularity / popularity.mean(), largest=1)
+    model = GammaPoisson("exposure", "rating", 8, PRIOR, 6, accelerates=True)
+    result = fit(layout, model, 5_000, tol=1e-8)
+    assert result.converged
+    assert movement(layout, model, result, 1)[0] < 1e-3
 
 
 @pytest.mark.parametrize("accelerates", [True, False])
@@ -131,20 +127,24 @@ def test_fit_interrupted_on_its_way_to_a_fixed_point_ends_as_one_that_was_not(ac
             np.testing.assert_allclose(one.memory_of(0)["shape"], other.memory_of(0)["shape"], rtol=1e-9)
 
 
-def test_fixed_point_takes_more_item_updates_where_solved_users_are_worse() -> None:
-    """Popular items and rare ones: ten such updates would miss it by 0.009."""
-    rng = np.random.default_rng(6)
-    popularity = rng.lognormal(0.0, 1.0, 80)
-    layout = layout_of(rng, rng.random((200, 80)) < 0.1 * popularity / popularity.mean(), largest=1)
-    model = GammaPoissonSteps("exposure", "rating", 8, PRIOR, 6, accelerates=True)
-    result = fit(layout, model, 5_000, tol=1e-8)
-    assert result.converged
-    assert movement(layout, model, result, 1)[0] < 1e-3
+def movement(layout: ProcessLayout, model: GammaPoisson, result: Fit, sweeps: int) -> tuple[float, float]:
+    """The largest relative change by the first of so many plain sweeps, and how much all of them raise the ELBO."""
+    plain, users, items, shared = replace(model, accelerates=False), result.users, result.items, result.shared
+    changes, objective = [], np.nan
+    for _ in range(sweeps):
+        before = users, items
+        users = layout.users.half_step(plain.users(shared), items, users)
+        items = layout.items.half_step(plain.items(shared), users, items)
+        objective, shared = plain.conclude(users.sums, items.sums, shared)
+        memories = [(now.memory_of(0), last.memory_of(0)) for now, last in zip((users, items), before, strict=True)]
+        changes.append(max(float(np.abs(a[n] / b[n] - 1).max()) for a, b in memories for n in ("shape", "rate")))
+    assert result.final_objective is not None
+    return changes[0], objective - result.final_objective
 
 
 def test_reported_elbo_of_exposures_is_that_of_their_tables() -> None:
     layout = ratings(3)
-    model = GammaPoissonSteps("exposure", "rating", 4, PRIOR, 3, accelerates=True)
+    model = GammaPoisson("exposure", "rating", 4, PRIOR, 3, accelerates=True)
     result = fit(layout, model, 300, tol=1e-5)
     users, items = result.users.memory_of(0), result.items.memory_of(0)
     rates = [np.broadcast_to(side["rate"], side["shape"].shape) for side in (users, items)]

@@ -13,7 +13,7 @@ from dcrec_spark.config.stages import OutcomeConfig
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.local.fits import Outcome, Ratings, fit_outcome
 from dcrec_spark.models.families.gaussian import Probabilistic, Weighted
-from dcrec_spark.models.families.registry import FAMILIES, family_of, register, unregister
+from dcrec_spark.models.families.registry import FAMILIES, family_of, register
 from dcrec_spark.settings.tables import OUTCOMES
 from tests.models.data_sets import NAMES, by_id
 from tests.models.families.toy import Plain
@@ -28,7 +28,7 @@ def registered() -> Iterator[None]:
     """What a package with a family of its own does when it is imported."""
     register("plain", Plain, "the observed ratings, no intercept")
     yield
-    unregister("plain")
+    del FAMILIES["plain"], OUTCOMES["plain"]
 
 
 def plain(**changes: Any) -> DeconfoundedMF:

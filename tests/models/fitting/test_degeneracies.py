@@ -1,12 +1,15 @@
 """Fits that came to nothing, or partly so, say it as facts."""
 
+import json
+
 import numpy as np
 import pytest
 
 from dcrec_spark.local.fits import Ratings, fit_outcome
 from dcrec_spark.models.families import gamma_poisson
-from dcrec_spark.models.families.gamma_poisson import GammaPrior
+from dcrec_spark.models.families.gamma_poisson import Gamma
 from dcrec_spark.models.fitting.degeneracies import Defect, Degeneracy, find_degeneracies, vanished
+from dcrec_spark.models.persistence.plain import as_json, from_json
 from tests.models.data_sets import NUMBERS, outcome
 from tests.reference.poisson import Priors
 from tests.simulated_exposures import drawn, posterior
@@ -39,7 +42,7 @@ def test_zero_and_duplicate_factors_are_named() -> None:
         "outcome: factor 1 is zero: a smaller rank would do",
         "outcome: factors 0, 2 are copies of one another: a smaller rank, or another seed",
     ]
-    assert [Degeneracy.from_json(fact.as_json()) for fact in facts] == facts
+    assert from_json(list[Degeneracy], json.loads(json.dumps(as_json(facts)))) == facts
     assert find_degeneracies("outcome", np.eye(3), np.eye(3)) == []
     several = find_degeneracies("outcome", np.diag([1.0, 0.0, 0.0]), np.eye(3))
     assert [str(fact) for fact in several] == ["outcome: factors 1, 2 are zero: a smaller rank would do"]
@@ -52,7 +55,7 @@ def test_gamma_factors_that_are_left_at_their_prior_are_named() -> None:
     (user_shape, user_rate), (item_shape, item_rate) = posterior(exposures, 20, priors)
     users, items = user_shape / user_rate, item_shape / item_rate
     sums = {"shape": user_shape.sum(axis=0)}
-    at_prior = gamma_poisson.at_prior(GammaPrior(0.3, 0.3), sums, len(users), exposures.sum())
+    at_prior = gamma_poisson.at_prior(Gamma(0.3, 0.3), sums, len(users), exposures.sum())
     left = (user_shape < 1.1 * 0.3).all(axis=0)
     assert 0 < left.sum() < 20
     facts = find_degeneracies("exposure", users.T @ users, items.T @ items, 1.0, at_prior)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.models.outcome import rank
+from dcrec_spark.models.outcome import rank, vectors
 from dcrec_spark.models.outcome.lists import Similarity, similar
 from dcrec_spark.models.outcome.vectors import Offer
 from tests.frames import frame_of
@@ -34,6 +34,7 @@ def test_the_nearest_items_are_plain_loops(
 ) -> None:
     """An item is not similar to itself. One of zeros, but for rounding, has no direction and no list."""
     monkeypatch.setattr(rank, "PIECE_COLS", 4)
+    monkeypatch.setattr(vectors, "are_few", lambda *of: False)
     rows = [(idx, IDS[idx], FEATURES[idx].tolist()) for idx in range(len(IDS))]
     items = frame_of(spark, rows, "idx long, id string, features array<double>")
     offer = None

@@ -23,6 +23,8 @@ _ADVICE = {
     # Spark's limit of columns, which a line meets whose delimiter or quotes are others than the settings say.
     "out of bounds for length 20480": "a line has more than 20,480 columns; check input.options.sep",
     "CANNOT_READ_FILE_FOOTER": "a file is not in the format that {format} says, or is damaged",
+    'No FileSystem for scheme "s3"': "no client for s3: is there; write s3a:, and name in spark.jars what "
+    "'dcrec jars s3' fetches",
     "S3AFileSystem not found": "no archive for s3a: is there; 'dcrec jars s3' fetches what spark.jars has to name",
     "org.postgresql.Driver": "no JDBC driver for input.options.url; name its jar in spark.jars",
     "Failed to find data source: avro": "set spark.conf.spark.jars.packages=org.apache.spark:spark-avro_2.13:VERSION, "

@@ -38,13 +38,14 @@ _PROGRAM = "dcrec"
 _EXIT_CODES = """\b
 Exit codes
   0 done   1 unexpected   2 usage or configuration   3 data rejected
-  4 audit refused to publish   5 another publisher was first   6 interrupted: run it again
-  7 disk full   8 a service could not be reached: try again
+  4 audit refused to publish   5 another publisher was first
+  6 interrupted: run it again   7 disk full
+  8 a service could not be reached: try again
 """
 _SETTINGS = """\b
 Settings
   Write those that differ from the defaults into a file. --set wins over it:
-  dcrec retrain --config nightly.yaml --set outcome.rank=50 --set output.path=tables
+  dcrec retrain --config nightly.yaml --set outcome.rank=50
   `dcrec settings` prints all of them with their defaults.
 """
 
@@ -84,12 +85,12 @@ JOBS = (
         "dcrec_spark.jobs.recommend:Recommend",
         "Recommend with a saved model to all of its users, or to a list.",
         """\b
-        Reads      model.path: a model of retrain. input: ratings whose items are left out.
+        Reads      model.path: a model of retrain. input: ratings to leave out.
                    recommend.users: the users to serve.
         Publishes  recommendations, rejects, runs, and the tables of recommend.extra
 
         \b
-        dcrec recommend --config mine.yaml --set model.path=tables --set output.path=today
+        dcrec recommend --config mine.yaml --set model.path=tables
         """,
     ),
     JobEntry(
@@ -101,7 +102,7 @@ JOBS = (
         Publishes  recommendations, user_factors, rejects, runs
 
         \b
-        dcrec fold-in --set model.path=tables --set input.path=new.parquet --set output.path=new
+        dcrec fold-in --config new.yaml --set model.path=tables
         """,
     ),
     JobEntry(
@@ -114,7 +115,7 @@ JOBS = (
         Publishes  metrics, rejects, runs; report/report.html
 
         \b
-        dcrec evaluate --config mine.yaml --set model.path=tables --set evaluation.test_path=test.parquet
+        dcrec evaluate --config mine.yaml --set evaluation.test_path=test.parquet
         """,
     ),
     JobEntry(
@@ -127,7 +128,7 @@ JOBS = (
                    An interrupted search resumes when it is started again.
 
         \b
-        dcrec tune --config conf/tune.yaml --set input.path=ratings.parquet --set output.path=search
+        dcrec tune --config conf/tune.yaml --set output.path=search
         """,
     ),
 )

@@ -19,6 +19,7 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from dcrec_spark.config.secrets import mask_secrets, mask_values
 from dcrec_spark.engine.convergence import Listener
@@ -134,8 +135,8 @@ class Reporter(AbstractContextManager["Reporter"]):
         self._progress.stop()
         _log.error(str(error), kind=type(error).__name__, exit_code=error.exit_code)
         if self._live:
-            self.console.print(f"[bold red]{type(error).__name__}[/]: ", end="")
-            self.console.print(mask_secrets(str(error)), markup=False, highlight=False)
+            kind = (type(error).__name__, "bold red")
+            self.console.print(Text.assemble(kind, ": ", mask_secrets(str(error))), highlight=False)
 
     def broken(self, error: Exception) -> None:
         """Log an unexpected error: its message, and its stack trace apart from that."""

@@ -105,8 +105,8 @@ def _input(config: RetrainConfig, sessions: list[SparkSession]) -> str:
     place = config.input.table if config.input.format in ("table", "jdbc") else config.input.path
     if place is None:
         raise _NotApplicable("neither input.path nor input.table is set")
-    columns = read_ratings(sessions[0], config.input).columns
-    return f"{place} opens as {config.input.format}: {len(columns)} columns are used"
+    read_ratings(sessions[0], config.input)
+    return f"{place} opens as {config.input.format}"
 
 
 def _output(config: RetrainConfig, sessions: list[SparkSession]) -> str:
@@ -114,8 +114,8 @@ def _output(config: RetrainConfig, sessions: list[SparkSession]) -> str:
         raise _NotApplicable("setting output.path is not set")
     output = output_path(config)
     check_sinks(config, sessions[0], output)
-    more = " and the warehouses" if config.warehouses != WarehousesConfig() else ""
-    return f"{output}{more} can be written to, {room_at(output)}"
+    more = [f", warehouses.{name}" for name, unset in WarehousesConfig() if getattr(config.warehouses, name) != unset]
+    return f"{output}{''.join(more)} can be written to, {room_at(output)}"
 
 
 def _checkpoints(config: RetrainConfig, sessions: list[SparkSession]) -> str:

@@ -19,6 +19,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.errors import DataError, DcrecError
 from dcrec_spark.evaluation.lists import describe_lists
@@ -226,7 +227,8 @@ def run_summary(run: Run, directory: str) -> RenderableType:
         facts.add_row("begun with" if run.job == RETRAIN else "served", Text(run.source.path, overflow="fold"))
     if "rows_in" in counts:
         days = run.input_window.describe()
-        read = f"{counts['accepted']:,} of {counts['rows_in']:,} rows{days}, {counts['rejected']:,} rejected"
+        why = f" ({', '.join(sorted(run.reasons))}; see the table rejects)" if run.reasons else ""
+        read = f"{counts['accepted']:,} of {counts['rows_in']:,} rows{days}, {counts['rejected']:,} rejected{why}"
         facts.add_row("ratings", read)
     if "users" in counts:
         facts.add_row("users x items", f"{counts['users']:,} x {counts['items']:,}")
@@ -239,10 +241,12 @@ def run_summary(run: Run, directory: str) -> RenderableType:
         best = min((errors[name], name) for name in weights)
         facts.add_row("blend", f"{shares}. Held-out MSE {errors['blend']:.4g}, of {best[1]} alone {best[0]:.4g}")
     if (check := run.exposure_check) is not None:
-        result = "passed" if check["passed"] else "FAILED"
-        facts.add_row(
-            "exposure check", f"{result}, p {check['p_value']:.3f}, of the spread {check['spread_p_value']:.3f}"
+        p = min(check["p_value"], check["spread_p_value"], key=lambda p: min(p, 1 - p))  # the one that is further out
+        forced = isinstance(run.config, RetrainConfig) and run.config.audit.force
+        result = (
+            f"failed (p {p:.3f}): published, because audit.{'force is true' if forced else 'exposure_check is warn'}"
         )
+        facts.add_row("exposure check", f"passed (p {p:.3f})" if check["passed"] else result)
     if run.lists is not None:
         facts.add_row("lists", run.lists.summary)
     if run.compared is not None:

@@ -56,7 +56,7 @@ class StageFit(NamedTuple):
             return f"{stage} stopped after 1 iteration, too few to see whether {self.objective} converged: {advice}"
         before, last = values[-2:]
         way = "rising" if last > before else "falling"
-        share = f"{100 * abs(last - before) / abs(before):.2g} % an iteration"
+        share = f"{100 * abs(last - before) / abs(before):.2g}% an iteration"
         return f"{stage} stopped after {len(values)} iterations, {self.objective} still {way} by {share}: {advice}"
 
 

@@ -47,7 +47,10 @@ _KEEP = 7
 def output_path(config: JobConfig) -> str:
     """Return where the tables go. Raises ConfigError: the configuration does not say."""
     if config.output.path is None:
-        raise ConfigError("setting output.path: found null, expected the directory for the tables")
+        raise ConfigError(
+            "setting output.path: found null, expected the directory for the tables; add --set output.path=DIR, "
+            "or --config FILE"
+        )
     return config.output.path
 
 

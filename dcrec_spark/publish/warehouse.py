@@ -275,10 +275,10 @@ class CatalogWarehouse(Warehouse):
         try:
             self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted(self.namespace)}")
         except Exception as error:
+            catalog = f"spark.sql.catalog.{parts[0]}" if len(parts) > 1 else "Spark's own catalog"
             raise ConfigError(
-                f"{self.setting} is {self.namespace!r}, which Spark cannot open: {reason(error)}; set "
-                "the catalog up in spark.conf (spark.jars, spark.sql.catalog.NAME with what it needs: an address, a "
-                "credential or token)"
+                f"{self.setting} is {self.namespace!r}, which Spark cannot open; set up {catalog} in spark.conf (its "
+                f"archive in spark.jars, an address, a credential or token); Spark says: {reason(error)}"
             ) from error
 
     def close(self) -> None:

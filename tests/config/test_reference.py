@@ -7,9 +7,9 @@ import pytest
 from dcrec_spark.config.jobs import JOB_CONFIGS, AllSettings
 from dcrec_spark.config.load import load_config, read_yaml
 from docs.hooks.settings_page import as_yaml, base_yaml, documented
+from tests.clusters.commands import HOW_TO, blocks_of
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-CLUSTER = {"DCREC_RATINGS": "lake.shop.ratings", "DCREC_CHECKPOINTS": "s3a://b/c", "DCREC_OUTPUT": "s3a://b/o"}
 
 
 def test_base_yaml_is_what_the_settings_generate() -> None:
@@ -38,8 +38,10 @@ def test_values_are_written_so_that_yaml_reads_them_as_they_were(value: object) 
 
 
 @pytest.mark.parametrize("name", ["base.yaml", "demo.yaml", "cluster.yaml", "tune.yaml"])
-def test_every_file_in_conf_loads_for_every_job(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable, value in CLUSTER.items():
-        monkeypatch.setenv(variable, value)
+def test_every_file_in_conf_loads_for_every_job(name: str) -> None:
     for kind in JOB_CONFIGS:
         assert load_config(kind, CONF / name).job == kind.job
+
+
+def test_the_page_on_clusters_shows_the_file_in_conf() -> None:
+    assert (CONF / "cluster.yaml").read_text() in blocks_of(HOW_TO / "run-on-a-cluster.md", "A configuration", "yaml")

@@ -139,6 +139,11 @@ def test_table_with_count_and_timestamp(spark: SparkSession) -> None:
     assert raw.columns == ["user_id", "item_id", "rating", "count", "timestamp", "raw", "read_problems"]
 
 
+def test_a_store_without_a_client_is_told_with_the_cure(spark: SparkSession) -> None:
+    with pytest.raises(DataError, match=r"write s3a:, and name in .* 'dcrec jars s3' fetches; Spark says: "):
+        read(spark, format="parquet", path="s3://shop/ratings")
+
+
 @pytest.mark.parametrize("kind", ["parquet", "csv", "yahoo-r3", "coat", "movielens"])
 def test_nothing_there(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     with pytest.raises(DataError, match=r"absent.*(nothing is there|found neither)"):

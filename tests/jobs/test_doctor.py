@@ -26,7 +26,7 @@ def test_a_sound_environment_is_called_so_and_nothing_is_written(spark: SparkSes
     assert findings["Java"].text.startswith(("17 at", "21 at"))
     assert findings["Spark"].text == f"{spark.version} on local[2]"
     assert findings["Python workers"].state == "good"
-    assert "opens as csv" in findings["input"].text
+    assert findings["input"].text == f"{source} opens as csv"
     assert "can be written to" in findings["output"].text
     assert "MB free" in findings["output"].text
     assert findings["checkpoints"].state == "good"  # the tests' session has a directory
@@ -61,3 +61,10 @@ def test_without_java_what_needs_it_is_not_asked(monkeypatch: pytest.MonkeyPatch
     findings = found({})
     assert findings["Java"].state == "bad"
     assert {findings[name].text for name in ("Spark", "Python workers", "input", "output")} == {"needs Java"}
+
+
+@pytest.mark.usefixtures("spark")
+def test_each_warehouse_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "check_sinks", lambda *_: None)
+    output = found({"output.path": tmp_path, "warehouses.iceberg": "lake.shop"})["output"]
+    assert output.text.startswith(f"{tmp_path}, warehouses.iceberg can be written to, ")

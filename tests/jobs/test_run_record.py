@@ -19,8 +19,8 @@ REMEDY = ": raise outcome.max_iter, or outcome.tol if this is near enough"
 @pytest.mark.parametrize(
     ("fit", "tol", "expected"),
     [
-        (StageFit("J", [4.0, 0.8], False), 1e-4, "2 iterations, J still falling by 80 % an iteration"),
-        (StageFit("ELBO", [-10.0, -9.0, -8.82], False), 1e-4, "3 iterations, ELBO still rising by 2 % an iteration"),
+        (StageFit("J", [4.0, 0.8], False), 1e-4, "2 iterations, J still falling by 80% an iteration"),
+        (StageFit("ELBO", [-10.0, -9.0, -8.82], False), 1e-4, "3 iterations, ELBO still rising by 2% an iteration"),
         (StageFit("J", [5.0], False), 1e-4, "1 iteration, too few to see whether J converged"),
         (StageFit("J", [100.0, 50.0], True), 1e-4, None),
         (StageFit("J", [100.0, 50.0], False), 0.0, None),
@@ -36,6 +36,7 @@ def test_a_fit_that_did_not_converge_is_named_with_its_remedy(fit: StageFit, tol
 def test_the_summary_shows_counts_fits_times_and_warnings() -> None:
     run = Run("r1", "retrain", RetrainConfig(), datetime.now(UTC), {}, {"exposure": 0.75, "fit": 1.25})
     run.counts |= {"rows_in": 1000, "accepted": 990, "rejected": 10, "users": 30, "items": 20}
+    run.reasons = {"unparsable_rating": 10}
     run.fits |= {"exposure": StageFit("ELBO", [-9.0, -8.0], True), "outcome": StageFit("J", [5.0], False)}
     run.exposure_check = {"passed": False, "p_value": 0.995, "spread_p_value": 0.5}
     run.compared = {"metric": None, "models": {}, "skipped": "more than 2,000,000 ratings"}
@@ -44,14 +45,14 @@ def test_the_summary_shows_counts_fits_times_and_warnings() -> None:
     for check, found, limit in (("max_churn", 0.45, 0.5), ("min_coverage", 0.9, 0.5), ("min_share", 0.55, 0.5)):
         run.verdicts.append(Verdict(check, found, limit, True, f"it is {found}"))
     printed = io.StringIO()
-    Console(file=printed, width=100).print(run_summary(run, "file:///tables/run_id=r1"))
+    Console(file=printed, width=120).print(run_summary(run, "file:///tables/run_id=r1"))
     lines = [line.strip() for line in printed.getvalue().splitlines()]
     assert lines[0].startswith("run r1 published")
     for fact in (
-        "ratings  990 of 1,000 rows, 10 rejected",
+        "ratings  990 of 1,000 rows, 10 rejected (unparsable_rating; see the table rejects)",
         "users x items  30 x 20",
         "exposure  2 iterations in 0.8 s, ELBO -9 -> -8",
-        "exposure check  FAILED, p 0.995, of the spread 0.500",
+        "exposure check  failed (p 0.995): published, because audit.exposure_check is warn",
         "held out  not compared with popularity: more than 2,000,000 ratings",
         "since  run r0: accepted -10, rejected +10, users +0",
         "near a limit  it is 0.45 (audit.max_churn=0.5); it is 0.55 (audit.min_share=0.5)",

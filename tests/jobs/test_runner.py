@@ -1,6 +1,7 @@
 """What all jobs share, shown by a job that fits nothing: records, refusals, dry runs, and the order of its steps."""
 
 import errno
+import io
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from typing import Any, ClassVar
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from rich.console import Console
 
 from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.errors import ConflictError, DataError
@@ -107,7 +109,7 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_settings_are_refused_before_spark_is_asked_for_anything(tmp_path: Path) -> None:
-    assert run_job(Greet, {}).message.startswith("setting output.path: found null")
+    assert run_job(Greet, {}).message.endswith("add --set output.path=DIR, or --config FILE")
     (tmp_path / "file").touch()
     outcome = run_job(Greet, {"output.path": tmp_path / "file" / "below"})
     assert outcome.code == 2
@@ -291,3 +293,10 @@ def test_signals_stop_a_run_once_and_a_published_one_never() -> None:
     interrupt(signal.SIGTERM, None)
     reporter.done = True
     _interrupt_handler(reporter)(signal.SIGINT, None)
+
+
+def test_an_error_on_a_terminal_is_broken_between_words() -> None:
+    shown = io.StringIO()
+    Reporter(Console(file=shown, force_terminal=True, width=38, color_system=None)).failed(DataError("abcdefghi " * 9))
+    lines = [line.rstrip() for line in shown.getvalue().splitlines()]
+    assert lines[:2] == ["DataError: abcdefghi abcdefghi", "abcdefghi abcdefghi abcdefghi"]

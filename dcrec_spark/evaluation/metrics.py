@@ -191,9 +191,7 @@ def evaluate_ranking(
         test ratings: an item without a test rating is no gain and no hit, and a user without recommendations has
         missed everything (``counts["users_without_list"]``). ``catalogue_coverage@k``: over all lists of the table.
         ``catalogue_hit_rating@k``: mean test rating of the places that have one, NaN where none has. With ``training``,
-        of the longest k and without intervals: ``catalogue_rare_share@k`` and ``catalogue_rarest_share@k``, shares of
-        the places whose item has fewer than 5 and fewer than 3 training ratings, ``catalogue_largest_share@k``, share
-        of the lists with the most listed item, ``catalogue_popularity@k``, see :class:`dcrec_spark.ListComposition`.
+        of the longest k and without intervals, the shares and the popularity of :class:`dcrec_spark.ListComposition`.
 
     Raises
     ------
@@ -214,9 +212,8 @@ def evaluate_ranking(
     tested = _entries(test, columns.user, columns.item, rating=columns.rating)
     by_user = listed.unionByName(tested).repartition("user_key")
     sums = add_up(by_user, partial(ranking_tally, settings=settings), _resampling(settings))
-    composition = None
-    if training is not None:
-        composition = describe_lists(recommendations.where(F.col("rank") <= settings.ks[-1]), training)
+    shown = recommendations.where(F.col("rank") <= settings.ks[-1])
+    composition = None if training is None else describe_lists(shown, training)
     return _ranking_metrics(sums, catalogue_size, model, columns, settings, composition)
 
 

@@ -46,15 +46,16 @@ class Stratum(NamedTuple):
         return f"{self.lowest}" if self.lowest == self.highest else f"{self.lowest} to {self.highest}"
 
 
-def bounds_of(count: Array, members: Array, most: int) -> list[tuple[int, int]]:
+def bounds_of(count: Array, members: Array, most: int) -> list[tuple[int, int, int]]:
     """Divide numbers of training ratings into strata of about equally many members.
 
     count, members : (n,) arrays. The distinct numbers, rising, and how many users, or items, have each. Returns
-    (lowest, highest) of at most ``most`` strata, rising. No number is in two.
+    (lowest, highest, members) of at most ``most`` strata, rising. No number is in two.
     """
     middle = np.cumsum(members) - members / 2.0
     part = np.floor(middle / members.sum() * most)
-    return [(int(count[part == p].min()), int(count[part == p].max())) for p in np.unique(part)]
+    of_parts = [part == p for p in np.unique(part)]
+    return [(int(count[of].min()), int(count[of].max()), int(members[of].sum())) for of in of_parts]
 
 
 def evaluate_strata(
@@ -108,8 +109,7 @@ def evaluate_strata(
         # One row for each distinct number, of which there are few: together they can't exceed the ratings.
         sizes = counted.groupBy(of_side).agg(F.count_distinct(quoted(column))).toPandas().sort_values(of_side)
         numbers, members = sizes.to_numpy().T
-        for lowest, highest in bounds_of(numbers, members, most):
-            parts.append((side, lowest, highest, int(members[(numbers >= lowest) & (numbers <= highest)].sum())))
+        parts += [(side, *stratum) for stratum in bounds_of(numbers, members, most)]
     # Each row is in a stratum of users and in one of items; they are numbered together.
     in_part = [
         F.when(F.col(f"{_COUNT}_{side}").between(lowest, highest), F.lit(number))

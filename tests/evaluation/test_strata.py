@@ -18,9 +18,11 @@ def test_strata_hold_every_number_once_and_are_no_more_than_asked_for(sizes: dic
     count = np.array(sorted(sizes))
     bounds = bounds_of(count, np.array([sizes[c] for c in count.tolist()]), most)
     assert 1 <= len(bounds) <= min(most, len(count))
-    assert [sum(low <= c <= high for low, high in bounds) for c in count.tolist()] == [1] * len(count)
+    assert [sum(low <= c <= high for low, high, _ in bounds) for c in count.tolist()] == [1] * len(count)
+    of_each = [sum(sizes[c] for c in sizes if low <= c <= high) for low, high, _ in bounds]
+    assert [members for *_, members in bounds] == of_each
     assert bounds == sorted(bounds)
-    assert bounds_of(np.arange(1, 10), np.full(9, 5), 3) == [(1, 3), (4, 6), (7, 9)]
+    assert bounds_of(np.arange(1, 10), np.full(9, 5), 3) == [(1, 3, 15), (4, 6, 15), (7, 9, 15)]
 
 
 def test_strata_are_evaluations_of_their_users_and_of_their_items(spark: SparkSession) -> None:

@@ -27,9 +27,8 @@ from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.fitting.degeneracies import Degeneracy
 from dcrec_spark.models.fitting.fit_resources import FitResources
-from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.stages import FitCheckpoints, KeptSweep
-from dcrec_spark.models.outcome.estimator import DeconfoundedMF
+from dcrec_spark.models.outcome.estimator import DeconfoundedMF, share_blocks
 from dcrec_spark.models.outcome.lists import RankedLists
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.outcome.vectors import ScoringVectors, in_front_and_linked
@@ -363,22 +362,19 @@ class Blend(Estimator[BlendModel]):
         fit : distinguishes the checkpoints of fits to different ratings.
         """
         stages: dict[tuple[Any, ...], PoissonFactorizationModel] = {}
-        layouts: dict[tuple[Any, ...], Layout] = {}
+        estimators = {name: member.copy() for name, member in members.items()}
         models = {}
         with FitResources() as resources:
-            for name, member in members.items():
-                shared = stages.get(_stage_one(member))
-                estimator = member.copy({} if shared is None else {member.exposureModel: shared})
+            share_blocks(list(estimators.values()), dataset, resources)
+            for name, estimator in estimators.items():
+                given, key = estimator.getExposureModel(), _stage_one(estimator)
+                if key in stages:
+                    estimator.setExposureModel(stages[key])
                 self._observe(estimator, f"{fit}_{name}")
-                key = member.layoutKey()
-                others = [other for other in members.values() if other is not member and other.layoutKey() == key]
-                if others and key not in layouts:
-                    layouts[key] = member.lendLayout(dataset, others, resources)
-                estimator.lentLayout = layouts.get(key)
                 models[name] = resources.result(estimator.fit(dataset))
                 stage_one = models[name].exposureModel
-                if stage_one is not None and not isinstance(member.getExposureModel(), PoissonFactorizationModel):
-                    stages.setdefault(_stage_one(member), stage_one)
+                if stage_one is not None and not isinstance(given, PoissonFactorizationModel):
+                    stages.setdefault(key, stage_one)
         return models
 
     def _observe(self, member: DeconfoundedMF, fit: str) -> None:
@@ -420,7 +416,8 @@ class Blend(Estimator[BlendModel]):
 
 def _stage_one(member: DeconfoundedMF) -> tuple[Any, ...]:
     """Return the settings of a member's stage 1. Members that agree in them can share it."""
-    names = ["userCol", "itemCol", "seed", "exposureRank", "numBlocks", "exchange", "precision"]
+    names = ["userCol", "itemCol", "validationIndicatorCol", "patience", "seed", "exposureRank"]
+    names += ["numBlocks", "exchange", "precision"]
     if member.getInitialModel() is not None or member.getAdjustment() != "deconfounded":
         return (id(member),)
     return id(member.getExposureModel()), *(member.getOrDefault(name) for name in names)

@@ -180,7 +180,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         super().__init__()
         self.listener: Listener = log_iteration
         self.checkpoints: FitCheckpoints | None = None
-        self.lentLayout: Layout | None = None
+        self._lent: Layout | None = None
         initialise(self)
 
     @classmethod
@@ -240,7 +240,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             ratings = observed(dataset, self.getValidationIndicatorCol())
             propensity = fit_propensity(ratings, self.getRatingCol(), PropensitySettings.of(self))
         with FitResources() as resources:
-            layout = self.lentLayout or self._lay_out(dataset, (self,), resources, propensity)
+            layout = self._lent or _lay_out([self], dataset, resources, propensity)
             stage_one = None if exposure is None else self._stage_one(exposure, layout, resources)
             form = None
             if stage_one is not None:
@@ -310,45 +310,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         self.checkInitialModel(dataset)
         require_checkpoint_directory(dataset.sparkSession)
 
-    def layoutKey(self) -> tuple[Any, ...]:
-        """Return what the blocks of a fit depend on. Estimators with the same key can be fitted to the same blocks."""
-        if self.getAdjustment() == "ipw":
-            return (id(self),)  # its blocks hold weights
-        family = family_of(self)
-        exposure: Exposure | None = self.getOrDefault("exposureModel")
-        counts = None if exposure is None else exposure.getOrDefault("countCol")
-        names = "userCol", "itemCol", "ratingCol", "validationIndicatorCol", "numBlocks", "exchange", "precision"
-        return counts, family.splits, self.getOutcome(), *(self.getOrDefault(name) for name in names)
-
-    def lendLayout(self, dataset: DataFrame, others: Sequence["DeconfoundedMF"], resources: FitResources) -> Layout:
-        """Build blocks that this estimator and ``others``, of the same layoutKey, can be fitted to."""
-        every: Sequence[DeconfoundedMF] = (self, *others)
-        for each in every:
-            family = consistent_family_of(each)
-            each._require_usable(dataset, family, each._exposure() if family.has_confounder else None)
-        return self._lay_out(dataset, every, resources).lend()
-
-    def _lay_out(
-        self,
-        dataset: DataFrame,
-        estimators: Sequence["DeconfoundedMF"],
-        resources: FitResources,
-        propensity: Propensity | None = None,
-    ) -> Layout:
-        get, width = self.getOrDefault, 0
-        dataset, values = weighted_ratings(dataset, get("ratingCol"), propensity)
-        for each in estimators:
-            family = family_of(each)
-            width = max(width, family.row_width)
-            if family.has_confounder:
-                exposure = each._exposure()
-                width = max(width, family.exposure_row_width(PoissonExposure.of(exposure)))
-                # A stage 1 that is fitted has its factors, and needs the counts for what is left out of them alone.
-                if self._needs_counts(exposure, family):
-                    values |= exposure_values(exposure.getOrDefault("countCol"))
-        names, held_out = (get("userCol"), get("itemCol")), get("validationIndicatorCol")
-        return lay_out(dataset, *names, values, layout_settings(self, width, family.splits), resources, held_out)
-
     @staticmethod
     def _needs_counts(exposure: Exposure, family: OutcomeFamily) -> bool:
         return isinstance(exposure, PoissonFactorization) or family.exposure_term.leave_one_out
@@ -410,3 +371,43 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             exposure = estimator_like(before, **settings, initialModel=before)
         exposure.listener = self.listener
         return exposure
+
+
+def share_blocks(estimators: Sequence[DeconfoundedMF], dataset: DataFrame, resources: FitResources) -> None:
+    """Build blocks once for estimators whose fits to ``dataset`` have the same ones, and lend them to these."""
+    of_key: dict[tuple[Any, ...], list[DeconfoundedMF]] = {}
+    names = "outcome", "userCol", "itemCol", "ratingCol", "validationIndicatorCol", "numBlocks", "exchange", "precision"
+    for each in estimators:
+        family, get = consistent_family_of(each), each.getOrDefault
+        exposure = each._exposure()
+        each._require_usable(dataset, family, exposure if family.has_confounder else None)
+        if get("adjustment") != "ipw":  # its blocks hold weights
+            of_key.setdefault((exposure.getOrDefault("countCol"), *map(get, names)), []).append(each)
+    for alike in of_key.values():
+        if len(alike) > 1:
+            layout = _lay_out(alike, dataset, resources).lend()
+            for each in alike:
+                each._lent = layout
+
+
+def _lay_out(
+    estimators: Sequence[DeconfoundedMF],
+    dataset: DataFrame,
+    resources: FitResources,
+    propensity: Propensity | None = None,
+) -> Layout:
+    """Build blocks that each of the estimators can be fitted to. They differ in nothing that these hold."""
+    get, width = estimators[0].getOrDefault, 0
+    dataset, values = weighted_ratings(dataset, get("ratingCol"), propensity)
+    for each in estimators:
+        family = family_of(each)
+        width = max(width, family.row_width)
+        if family.has_confounder:
+            exposure = each._exposure()
+            width = max(width, family.exposure_row_width(PoissonExposure.of(exposure)))
+            # A stage 1 that is fitted has its factors, and needs the counts for what is left out of them alone.
+            if each._needs_counts(exposure, family):
+                values |= exposure_values(exposure.getOrDefault("countCol"))
+    names, held_out = (get("userCol"), get("itemCol")), get("validationIndicatorCol")
+    settings = layout_settings(estimators[0], width, family_of(estimators[0]).splits)
+    return lay_out(dataset, *names, values, settings, resources, held_out)

@@ -15,8 +15,10 @@ from scipy.optimize import minimize
 from dcrec_spark import Blend, BlendModel, PoissonFactorization
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.solvers import least_squares_on_simplex
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
+from dcrec_spark.models.outcome.estimator import share_blocks
 from tests.models.data_sets import NAMES, cached, outcome
 from tests.problems import assert_same
 from tests.reference.poisson import Array
@@ -156,3 +158,28 @@ def test_members_share_the_blocks_of_their_ratings(
     for model in reversed(fitted.values()):
         model.release()
     assert cached(spark) == before
+
+
+def test_members_whose_blocks_hold_other_numbers_share_none(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ratings = NAMES.frame(spark).withColumn("held_out", F.col("item") == "zoë")
+    counted = outcome(**RATED, maxIter=1, exposureModel=PoissonFactorization(rank=2, countCol="rating", maxIter=1))
+    fitted = counted.fit(ratings)
+    members = [
+        outcome(**RATED),
+        counted,
+        outcome(**RATED, adjustment="ipw"),
+        outcome(**RATED, adjustment="ipw", weightCap=2.0),
+        outcome(**RATED, validationIndicatorCol="held_out"),
+        outcome(**RATED, precision="float32"),
+        outcome(outcome="poisson", exposureRank=2),
+    ]
+    monkeypatch.setattr("dcrec_spark.models.outcome.estimator.lay_out", None)  # to call it fails
+    with FitResources() as resources:
+        share_blocks(members, ratings, resources)
+        warm = outcome(**RATED, initialModel=fitted)  # its stage 1 counts as that of the model
+        share_blocks([members[0], warm], ratings, resources)
+        with pytest.raises(TypeError, match="not callable"):
+            share_blocks([counted, warm], ratings, resources)
+    fitted.release()

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.threads import loop_input
@@ -191,7 +192,7 @@ def top_n(
             scores = np.add(scores, intercept, dtype=np.float64)
             dial.of_block(scores, part)
         of_rows = seen_ptr[start : end + 1]
-        scores[np.repeat(np.arange(end - start), np.diff(of_rows)), seen_col[of_rows[0] : of_rows[-1]]] = -np.inf
+        scores[rows_of(of_rows), seen_col[of_rows[0] : of_rows[-1]]] = -np.inf
         ranking = _Block(scores, _slack_of(part, slack), start, preference, confounder, link, intercept, dial)
         ranked_pieces.append(ranking.best(n) if cap is None else _best_under_cap(ranking, n, cap))
     return concatenate(ranked_pieces)

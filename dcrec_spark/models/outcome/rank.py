@@ -23,7 +23,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.cells import Array, pack, unpack
-from dcrec_spark.kernels.csr import group_values
+from dcrec_spark.kernels.csr import group_values, rows_of
 from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.topn import Cap, Dial, top_n
 from dcrec_spark.models.fitting.factors import matrix_of
@@ -164,7 +164,7 @@ def _with_seen(rows: pa.Table, seen: pa.Table) -> dict[str, Array]:
     known = idx[at] == seen["row_idx"].to_numpy()
     row, col = at[known], seen["col_idx"].to_numpy()[known]
     pointer, col = group_values(row, len(idx), col)
-    return {**_factors(rows, idx), "seen_row": np.repeat(np.arange(len(idx)), np.diff(pointer)), "seen_col": col}
+    return {**_factors(rows, idx), "seen_row": rows_of(pointer), "seen_col": col}
 
 
 def _pieces(what: Ranking, cols: DataFrame, n_pieces: int) -> DataFrame:

@@ -110,8 +110,8 @@ class ScoringVectors:
     ) -> DataFrame:
         """Return the n best of the other side for each row of ``side``. Ranked at once where that is little work.
 
-        seen : ``user_id, item_id`` of pairs to leave out. chosen : ``id`` of the requested rows. None: all.
-        offer : the other side's that may be in a list. All, if None.
+        seen : ``user_id, item_id`` of pairs to leave out, and ``row_idx, col_idx`` if these are known.
+        chosen : ``id`` of the requested rows. None: all. offer : the other side's that may be in a list. All, if None.
 
         Returns DataFrame[user_id, rank, item_id, score, preference, confounder]
         """
@@ -163,6 +163,8 @@ class ScoringVectors:
         names = {side: "row_idx", other: "col_idx"}
         if seen is not None:
             for name, size in (("user", self.n_users), ("item", self.n_items)):
+                if names[name] in seen.columns:
+                    continue
                 ids = self._tables[name].select(F.col("id").alias(f"{name}_id"), F.col("idx").alias(names[name]))
                 # Pairs stay where they are if executors hold the rows of a side whole.
                 seen = seen.join(F.broadcast(ids) if size <= SMALL_SIDE else ids, f"{name}_id")

@@ -183,3 +183,13 @@ def test_members_whose_blocks_hold_other_numbers_share_none(
         with pytest.raises(TypeError, match="not callable"):
             share_blocks([counted, warm], ratings, resources)
     fitted.release()
+
+
+def test_members_with_other_held_out_pairs_have_a_stage_one_each(spark: SparkSession) -> None:
+    ratings = NAMES.frame(spark).withColumn("held_out", F.pmod(F.xxhash64("user", "item"), F.lit(4)) == 0)
+    alike = {**RATED, "maxIter": 1}
+    members = {"all": outcome(**alike), "fewer": outcome(**alike, validationIndicatorCol="held_out")}
+    fitted = Blend(members)._fit_members(members, ratings, "blend")
+    assert [bool(model.exposureModel.validationHistory) for model in fitted.values()] == [False, True]
+    for model in fitted.values():
+        model.release()

@@ -13,7 +13,7 @@ from dcrec_spark import DeconfoundedMF, with_titles
 from dcrec_spark.plots import plot_confounding, plot_lists, plot_popularity
 from studies.drawing import save_drawing
 
-_USER, _LENGTH = 42, 10
+_LENGTH = 10
 
 
 @click.command()
@@ -32,17 +32,27 @@ def draw(data: Path, output: Path) -> None:
         "with it: the default": model,
     }
     lists = {name: of.recommendationTable(_LENGTH, seen=ratings) for name, of in models.items()}
+    user = _usual_user(*lists.values())
+    click.echo(f"lists of user {user}")
     pictures = {
         "confounding": plot_confounding(model, ratings),
-        "lists": plot_lists({name: _scores_of(table, titles) for name, table in lists.items()}),
+        "lists": plot_lists({name: _scores_of(table, user, titles) for name, table in lists.items()}),
         "popularity": plot_popularity(lists, ratings),
     }
     for name, figure in pictures.items():
         save_drawing(figure, output / f"{name}.svg")
 
 
-def _scores_of(lists: DataFrame, titles: DataFrame) -> dict[str, float]:
-    rows = with_titles(lists.where(F.col("user_id") == _USER), titles).orderBy("rank").collect()
+def _usual_user(one: DataFrame, other: DataFrame) -> int:
+    """Return the first user whose two lists share about as many items as the median user's do."""
+    shared = one.join(other, ["user_id", "item_id"]).groupBy("user_id").count()
+    median = shared.agg(F.percentile("count", 0.5).alias("median"))
+    usual = shared.crossJoin(median).orderBy(F.abs(F.col("count") - F.col("median")), "user_id")
+    return int(usual.collect()[0].user_id)
+
+
+def _scores_of(lists: DataFrame, user: int, titles: DataFrame) -> dict[str, float]:
+    rows = with_titles(lists.where(F.col("user_id") == user), titles).orderBy("rank").collect()
     return {row.title: row.score for row in rows}
 
 

@@ -48,15 +48,18 @@ INPUTS = KernelInput(
 @pytest.mark.parametrize("pairs", [1, 2, 3, 4, 6, 7])
 def test_runs_of_any_length_give_the_whole_update(pairs: int) -> None:
     seen: list[int] = []
+    derived: list[int] = []
 
     def counted(inputs: KernelInput) -> Update:
         seen.append(len(inputs.block.fitted.col))
+        inputs.once("length", lambda: derived.append(len(INBOX)))
         return kernel(inputs)
 
     whole, in_runs = kernel(INPUTS), update_in_runs(counted, INPUTS, pairs)
     assert sum(seen) == 6
     assert max(seen) < pairs + 3  # a run ends with its last row
     assert (len(seen) > 1) == (pairs < 6)
+    assert derived == [len(INBOX)]  # once for all runs
     np.testing.assert_array_equal(in_runs.rows, whole.rows)
     for made, expected in ((in_runs.sums, whole.sums), (in_runs.memory, whole.memory)):
         assert made.keys() == expected.keys()

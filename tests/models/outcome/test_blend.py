@@ -149,8 +149,12 @@ def test_members_share_the_blocks_of_their_ratings(
         "factors": outcome(**blocks, confounder="factors"),
     }
     ratings, pairs, before = NAMES.frame(spark), NAMES.all_pairs(spark), cached(spark)
-    fitted = Blend(members)._fit_members(members, ratings, "blend")
+    kept: list[bool] = []
+    blend = Blend(members)
+    blend.listener = lambda *_: kept.append(exchange == "local" or built[0].users.frame.is_cached)
+    fitted = blend._fit_members(members, ratings, "blend")
     assert len(built) == 1
+    assert all(kept)
     for name, model in fitted.items():
         alone = members[name].fit(ratings)
         assert_same(scores_of(model.transform(pairs)), scores_of(alone.transform(pairs)), 1e-9)
@@ -166,15 +170,9 @@ def test_members_whose_blocks_hold_other_numbers_share_none(
     ratings = NAMES.frame(spark).withColumn("held_out", F.col("item") == "zoë")
     counted = outcome(**RATED, maxIter=1, exposureModel=PoissonFactorization(rank=2, countCol="rating", maxIter=1))
     fitted = counted.fit(ratings)
-    members = [
-        outcome(**RATED),
-        counted,
-        outcome(**RATED, adjustment="ipw"),
-        outcome(**RATED, adjustment="ipw", weightCap=2.0),
-        outcome(**RATED, validationIndicatorCol="held_out"),
-        outcome(**RATED, precision="float32"),
-        outcome(outcome="poisson", exposureRank=2),
-    ]
+    ipw = {"adjustment": "ipw"}
+    changes = {}, ipw, {**ipw, "weightCap": 2.0}, {"validationIndicatorCol": "held_out"}, {"precision": "float32"}
+    members = [*(outcome(**RATED, **each) for each in changes), counted, outcome(outcome="poisson", exposureRank=2)]
     monkeypatch.setattr("dcrec_spark.models.outcome.estimator.lay_out", None)  # to call it fails
     with FitResources() as resources:
         share_blocks(members, ratings, resources)

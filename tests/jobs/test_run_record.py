@@ -85,7 +85,9 @@ def value(text: str, name: str, label: str = "") -> float:
 def test_the_file_is_replaced_after_each_run_and_keeps_the_time_of_the_last_success(tmp_path: Path) -> None:
     path = tmp_path / "collector" / "dcrec.prom"
     write_metrics(str(path), FACTS)
-    assert value(path.read_text(), "dcrec_run_published") == 1.0
+    assert value(path.read_text(), "dcrec_run_published", r'{job="retrain",name="night \"ly\"\\"}') == 1.0
+    assert value(path.read_text(), "dcrec_run_step_seconds", 'step="rank and publish"') == 3.0
+    assert value(path.read_text(), "dcrec_audit_passed", 'check="max_churn"') == 1.0
     for code in (4, 2):
         write_metrics(str(path), {**FACTS, "exit_code": code, "finished_at": "2026-11-21T02:15:00+00:00"})
         text = path.read_text()

@@ -337,8 +337,9 @@ def report_errors() -> Iterator[Reporter]:
     """Set up logs and signals, and end the process with the exit code of an error that was raised on purpose."""
     forget_secrets()
     structlog.contextvars.clear_contextvars()
-    with mask_output(), Reporter() as reporter:
-        configure_logging()
+    for_people = sys.stderr.isatty()
+    with mask_output(), Reporter(for_people=for_people) as reporter:
+        configure_logging(for_people)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _interrupt_handler(reporter))
         try:
@@ -397,7 +398,10 @@ def configure_logging(for_people: bool = False) -> None:
         handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=[drop, as_json], foreign_pre_chain=facts))
         logging.getLogger().addHandler(handler)
         logging.captureWarnings(True)
-    plain: list[Processor] = [_mask_event, structlog.dev.ConsoleRenderer(colors=False, pad_event_to=10)]
+    as_text = structlog.dev.ConsoleRenderer(
+        colors=False, pad_event_to=10, exception_formatter=structlog.dev.plain_traceback
+    )
+    plain: list[Processor] = [structlog.processors.format_exc_info, _mask_event, as_text]
     structlog.configure(
         processors=plain if for_people else for_machines, logger_factory=structlog.PrintLoggerFactory(sys.stderr)
     )

@@ -34,7 +34,7 @@ class Reporter(AbstractContextManager["Reporter"]):
 
     timings : seconds of each step so far, by name. done : whether the run is published, so that no
     signal stops it.
-    for_people : whether a log without a terminal is for people, who need no line for each iteration.
+    for_people : whether people read the log, who need no line for each iteration, and no error twice.
     """
 
     def __init__(self, console: Console | None = None, for_people: bool = False) -> None:
@@ -42,9 +42,10 @@ class Reporter(AbstractContextManager["Reporter"]):
         self.done = False
         self.console = console or Console()
         self._live = self.console.is_terminal
-        self._logs_iterations = not (self._live or for_people)
+        self._for_people = for_people
         self._progress = self._new_display()
         self._tasks: dict[str, TaskID] = {}
+        self._stage: str | None = None
 
     def _new_display(self) -> Progress:
         return Progress(
@@ -76,6 +77,7 @@ class Reporter(AbstractContextManager["Reporter"]):
             _log.info("started", step=name)
         yield
         self.timings[name] = time.monotonic() - start
+        self._begin_stage(None)
         self._count(name, 1, 1)
         if not self._live:
             _log.info("finished", step=name, seconds=round(self.timings[name], 3))
@@ -88,8 +90,9 @@ class Reporter(AbstractContextManager["Reporter"]):
             now = time.monotonic()
             self.timings[stage] = self.timings.get(stage, 0.0) + now - begun["at"]
             begun["at"] = now
+            self._begin_stage(stage)
             self._count(stage, number, totals[stage], f"objective {objective:,.1f}")
-            if self._logs_iterations:
+            if not (self._live or self._for_people):
                 _log.info("iteration", step=stage, iteration=number, objective=float(f"{objective:.10g}"))
 
         return iteration
@@ -115,7 +118,14 @@ class Reporter(AbstractContextManager["Reporter"]):
         if self._live:
             if name not in self._tasks:
                 self._tasks[name] = self._progress.add_task(name, total=total, note="")
-            self._progress.update(self._tasks[name], completed=number, note=note)
+            self._progress.update(self._tasks[name], completed=number, total=total, note=note)
+
+    def _begin_stage(self, stage: str | None) -> None:
+        """Fill the bar of the stage before, which may have converged before its last iteration."""
+        if self._stage != stage and self._stage in self._tasks:
+            task = self._tasks[self._stage]
+            self._progress.update(task, total=self._progress.tasks[task].completed)
+        self._stage = stage
 
     def new_run(self) -> dict[str, float]:
         """Forget the times of an earlier run. The result fills up with those of the next."""
@@ -131,9 +141,10 @@ class Reporter(AbstractContextManager["Reporter"]):
             self._progress.start()
 
     def failed(self, error: DcrecError) -> None:
-        """Log the error in full, and show it on a terminal."""
+        """Show the error on a terminal, and log it in full, unless people see both."""
         self._progress.stop()
-        _log.error(str(error), kind=type(error).__name__, exit_code=error.exit_code)
+        if not (self._live and self._for_people):
+            _log.error(str(error), kind=type(error).__name__, exit_code=error.exit_code)
         if self._live:
             kind = (type(error).__name__, "bold red")
             self.console.print(Text.assemble(kind, ": ", mask_secrets(str(error))), highlight=False)

@@ -165,7 +165,7 @@ def checkpoints_of(context: Context[RetrainConfig]) -> StoredCheckpoints | None:
     files, root = open_files(context.output, context.spark)
     name = _name(run)
     if isinstance(files, ObjectFiles):
-        remove_old(files, root, PREFIX)
+        remove_old(files, root, (PREFIX,))
         return StoredCheckpoints(context.spark, files, f"{root}/{name}", seconds, run) if seconds else None
     _remove_others(files, root, name, run)
     if seconds == 0:

@@ -19,7 +19,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.errors import DataError, DcrecError
 from dcrec_spark.evaluation.lists import describe_lists
@@ -232,9 +231,9 @@ def run_summary(run: Run, directory: str) -> RenderableType:
         facts.add_row("ratings", read)
     if "users" in counts:
         facts.add_row("users x items", f"{counts['users']:,} x {counts['items']:,}")
-    for stage, (objective, values, _) in run.fits.items():
+    for stage, (values, _) in run.fits.items():
         took = f" in {run.timings[stage]:.1f} s" if stage in run.timings else ""
-        facts.add_row(stage, f"{len(values)} iterations{took}, {objective} {values[0]:,.6g} -> {values[-1]:,.6g}")
+        facts.add_row(stage, f"{len(values)} iterations{took}, objective {values[0]:,.6g} -> {values[-1]:,.6g}")
     if run.blend is not None:
         weights, errors = run.blend["weights"], run.blend["validation_mse"]
         shares = ", ".join(f"{name} {weight:.2f}" for name, weight in weights.items())
@@ -242,10 +241,8 @@ def run_summary(run: Run, directory: str) -> RenderableType:
         facts.add_row("blend", f"{shares}. Held-out MSE {errors['blend']:.4g}, of {best[1]} alone {best[0]:.4g}")
     if (check := run.exposure_check) is not None:
         p = min(check["p_value"], check["spread_p_value"], key=lambda p: min(p, 1 - p))  # the one that is further out
-        forced = isinstance(run.config, RetrainConfig) and run.config.audit.force
-        result = (
-            f"failed (p {p:.3f}): published, because audit.{'force is true' if forced else 'exposure_check is warn'}"
-        )
+        why = "force is true" if run.limits.force else "exposure_check is warn"
+        result = f"failed (p {p:.3f}): published, because audit.{why}"
         facts.add_row("exposure check", f"passed (p {p:.3f})" if check["passed"] else result)
     if run.lists is not None:
         facts.add_row("lists", run.lists.summary)

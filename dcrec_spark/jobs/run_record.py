@@ -24,7 +24,6 @@ from dcrec_spark.jobs.saved_model import SavedModel, Source
 from dcrec_spark.kernels.exposure import PLAIN
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
-from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.blend import AnyModel, BlendModel, members_of
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.publish import schemas
@@ -40,9 +39,8 @@ _PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
 
 
 class StageFit(NamedTuple):
-    """The objective's name, its value after each iteration, and whether it converged."""
+    """The objective after each iteration, and whether it converged."""
 
-    objective: str
     values: Sequence[float]
     converged: bool
 
@@ -53,11 +51,11 @@ class StageFit(NamedTuple):
             return None
         advice = f"raise {stage}.max_iter, or {stage}.tol if this is near enough"
         if len(values) == 1:
-            return f"{stage} stopped after 1 iteration, too few to see whether {self.objective} converged: {advice}"
+            return f"{stage} stopped after 1 iteration, too few to see whether it converged: {advice}"
         before, last = values[-2:]
         way = "rising" if last > before else "falling"
         share = f"{100 * abs(last - before) / abs(before):.2g}% an iteration"
-        return f"{stage} stopped after {len(values)} iterations, {self.objective} still {way} by {share}: {advice}"
+        return f"{stage} stopped after {len(values)} iterations, the objective still {way} by {share}: {advice}"
 
 
 @dataclass(frozen=True)
@@ -207,9 +205,9 @@ class Run:
         self._note_parameters(model)
         stages: list[tuple[str, PoissonFactorizationModel | DeconfoundedMFModel, StageFit]] = []
         if (exposure := model.exposureModel) is not None:
-            stages.append(("exposure", exposure, StageFit("ELBO", exposure.elboHistory, exposure.converged)))
+            stages.append(("exposure", exposure, StageFit(exposure.elboHistory, exposure.converged)))
         for name, member in members_of(model).items():
-            fit = StageFit(family_of(member).objective.name, member.objectiveHistory, member.converged)
+            fit = StageFit(member.objectiveHistory, member.converged)
             stages.append((f"outcome {name}".strip(), member, fit))
         if isinstance(model, BlendModel):
             self.blend = {"weights": model.weights, "validation_mse": model.validationErrors}

@@ -180,8 +180,7 @@ class ObjectStoreSink(DirectorySink):
     def remove_leftovers(self) -> None:
         """Remove what publishers that died have left."""
         stay = {f"{RUN_PREFIX}{run_id}" for run_id in self.run_ids()}
-        for prefix in (TEMPORARY_PREFIX, RUN_PREFIX):
-            remove_old(self.files, self.root, prefix, stay)
+        remove_old(self.files, self.root, (TEMPORARY_PREFIX, RUN_PREFIX), stay)
 
     @property
     def _pointer(self) -> str:

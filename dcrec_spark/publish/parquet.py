@@ -251,7 +251,7 @@ class ParquetSink(DirectorySink):
         with files.lock(f"{root}/{LOCK}"):
             _undo_interrupted_commit(files, root)
             current = run_id_in(files, root)
-            old = [run_id for run_id in sorted(self.run_ids())[:-keep] if run_id != current]
+            old = [run_id for run_id in self.run_ids()[:-keep] if run_id != current]
             removed = {run_id: _staging_path(root, run_id) for run_id in old}
             for run_id, path in removed.items():
                 files.rename(run_path(root, run_id), path)
@@ -276,10 +276,11 @@ class ParquetSink(DirectorySink):
         """Compare the pointer with that of the base. Raises ConflictError: it moved, or the run_id is taken."""
         if run_id_in(self.files, self.root) != staged.base:
             raise self.overtaken_error(staged)
-        self.require_newer(staged.run_id, self.run_ids())
-        if self.files.exists(run_path(self.root, staged.run_id)):
+        held = self.run_ids()
+        self.require_newer(staged.run_id, held)
+        if staged.run_id in held:
             raise ConflictError(
-                f"run_id {staged.run_id} is already published under {self.root}, and published runs never "
+                f"run_id {staged.run_id} is already published under {self.given}, and published runs never "
                 "change; use a new run_id"
             )
 

@@ -1,9 +1,8 @@
 """Warehouses: places that receive the tables of a run in addition to its directory.
 
 A warehouse is a sink of :mod:`dcrec_spark.publish.protocol`, table by table: ``write`` puts rows where no reader looks,
-``show`` makes them those that readers find under the table's name. In between, ``stage`` reads back what was written.
-``show`` is one step for one table, and the steps for all tables follow each other. A warehouse that can change all of
-them at once overrides ``commit``, as PostgreSQL does. A table that a run does not have stays as it is.
+``commit`` makes them those that readers find under the table's name. In between, ``stage`` reads back what was written.
+PostgreSQL commits all tables at once. Catalogs are :class:`TableByTable`. A table that a run lacks stays as it was.
 """
 
 import re
@@ -112,24 +111,21 @@ class Warehouse(ABC):
     def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
         """Open what was written, as ``schema`` has it. Columns of maps may be left out."""
 
-    def show(self, staged: StagedTables, table: str) -> str:
-        """Show what was written to readers, in one step, once or again. Returns the place that they read now.
+    @abstractmethod
+    def commit(self, staged: StagedTables, record: Record) -> str:
+        """Show all tables, or none. Raises ConflictError: another run was shown since staging began."""
 
-        A warehouse that shows all tables at once has its own :meth:`commit`, :meth:`undo` and :meth:`discard` instead.
-        """
-        raise NotImplementedError
+    @abstractmethod
+    def undo(self, staged: StagedTables) -> None:
+        """Bring what readers had when staging began back, unless they have another publisher's tables by now."""
 
-    def put_back(self, table: str, place: str | None) -> None:
-        """Make a place of before the one that readers find. None: there was no such table. See :meth:`show`."""
-        raise NotImplementedError
+    @abstractmethod
+    def discard(self, staged: StagedTables) -> None:
+        """Remove what is staged. Fine when it is gone or shown."""
 
     @abstractmethod
     def shown(self, table: str) -> DataFrame:
         """Open the table as readers find it."""
-
-    def drop(self, staged: StagedTables, table: str) -> None:
-        """Remove what is staged of a table and not shown. Fine when there is nothing. See :meth:`show`."""
-        raise NotImplementedError
 
     @abstractmethod
     def runs(self) -> list[StoredRun]:
@@ -201,15 +197,6 @@ class Warehouse(ABC):
             shown = ", ".join(f"{table} shows run {run}" for table, run in others.items())
             raise self.conflict(run_id, f"{shown}, published after this run began")
 
-    def commit(self, staged: StagedTables, record: Record) -> str:
-        """Show table after table, all or none. Raises ConflictError: another run was shown since staging began."""
-        self.require_unchanged(staged)
-        try:
-            return ", ".join([self.show(staged, table) for table in staged.places])
-        except BaseException:
-            self.undo(staged)
-            raise
-
     def verify(self, staged: StagedTables) -> None:
         """Compare what readers find with what was staged. Raises DcrecError: it differs, and old tables are back."""
         differing = self.differing(staged)
@@ -222,19 +209,8 @@ class Warehouse(ABC):
 
     def differing(self, staged: StagedTables) -> list[str]:
         """Name the tables that readers find other than they were staged, but for those of somebody who came after."""
-        ours = [name for name in staged.contents if self.now(name) is None or self.is_shown(staged, name)]
-        return [name for name in ours if content_of(self.shown(name)) != staged.contents[name]]
-
-    def discard(self, staged: StagedTables) -> None:
-        """Remove what is staged. Fine when it is gone or shown."""
-        for table in staged.base:
-            self.drop(staged, table)
-
-    def undo(self, staged: StagedTables) -> None:
-        """Bring what readers had when staging began back, unless they have another publisher's tables by now."""
-        for table in staged.places:
-            if self.is_shown(staged, table):
-                self.put_back(table, staged.base[table])
+        other = [name for name, content in staged.contents.items() if content_of(self.shown(name)) != content]
+        return [name for name in other if self.now(name) is None or self.is_shown(staged, name)]
 
     def require_unchanged(self, staged: StagedTables) -> None:
         """Compare with what readers found when staging began. Raises ConflictError: they find something else."""
@@ -256,7 +232,43 @@ class Warehouse(ABC):
         return DataError(f"{self.setting}: run {run_id} is not held in {self.namespace}; held are: {held}")
 
 
-class CatalogWarehouse(Warehouse):
+class TableByTable(Warehouse):
+    """A warehouse that shows one table in one step, and all of them one after the other."""
+
+    @abstractmethod
+    def show(self, staged: StagedTables, table: str) -> str:
+        """Show what was written to readers, in one step, once or again. Returns the place that they read now."""
+
+    @abstractmethod
+    def put_back(self, table: str, place: str | None) -> None:
+        """Make a place of before the one that readers find. None: there was no such table."""
+
+    @abstractmethod
+    def drop(self, staged: StagedTables, table: str) -> None:
+        """Remove what is staged of a table and not shown. Fine when there is nothing."""
+
+    def commit(self, staged: StagedTables, record: Record) -> str:
+        """Show table after table, all or none. Raises ConflictError: another run was shown since staging began."""
+        self.require_unchanged(staged)
+        try:
+            return ", ".join([self.show(staged, table) for table in staged.places])
+        except BaseException:
+            self.undo(staged)
+            raise
+
+    def undo(self, staged: StagedTables) -> None:
+        """Bring what readers had when staging began back, unless they have another publisher's tables by now."""
+        for table in staged.places:
+            if self.is_shown(staged, table):
+                self.put_back(table, staged.base[table])
+
+    def discard(self, staged: StagedTables) -> None:
+        """Remove what is staged. Fine when it is gone or shown."""
+        for table in staged.base:
+            self.drop(staged, table)
+
+
+class CatalogWarehouse(TableByTable):
     """A warehouse among the catalogs of a Spark session. namespace : ``catalog.database`` or ``database``."""
 
     format: str

@@ -127,8 +127,9 @@ class Numbered:
         CURRENT.0000000007      what CURRENT holds: the highest that is not empty
         CURRENT.0000000008      empty: of a writer that is about to write it, or died
 
-    Of two who create the same number, the store refuses one. Then the lower ones go. Who finds a higher one than his
-    own was too late, and takes his back.
+    Of two who create the same number, the store refuses one. Then the lower ones go, and a file CURRENT that was copied
+    here from another kind of store. Who finds a higher one than his own was too late, and takes his back. So does who
+    finds that the one below his own has been written since.
     """
 
     def exists(self, path: str) -> bool:
@@ -154,28 +155,30 @@ class Numbered:
             store.delete(name)
 
     def version(self, path: str) -> str | None:
-        """Return the highest number, that of an empty file too."""
+        """Return the highest number, that of an empty file too, and its bytes."""
         row = self._row(path)
-        return row[-1].name.rpartition(".")[2] if row else None
+        return f"{row[-1].name.rpartition('.')[2]} {row[-1].bytes}" if row else None
 
     def write_over(self, path: str, content: bytes, version: str | None) -> None:
         """Create the next number if the highest is still this one. Raises ChangedError: it isn't."""
         store: Any = super()
-        mine = f"{path}.{int(version or 0) + 1:010d}"
         if self.version(path) != version:
             raise ChangedError(f"{path}: its number is not {version} any more")
+        number, size = map(int, (version or "0 0").split())
+        last, mine = (f"{path}.{each:010d}" for each in (number, number + 1))
         try:
             store.create(mine, content)
         except OSError as error:
             if store.exists(mine):
                 raise ChangedError(f"{mine} is there already") from error
             raise
-        names = [f"{_parent(path)}/{entry.name}" for entry in self._row(path)]
-        if names[-1:] != [mine]:
+        sizes = {f"{_parent(path)}/{entry.name}": entry.bytes for entry in self._row(path)}
+        if max(sizes, default="") != mine or sizes.get(last, 0) != size:
             store.delete(mine)
             raise ChangedError(f"{mine} was created too late")
-        for name in names[:-1]:
-            store.delete(name)
+        for name in [*sizes, path]:
+            if name != mine and store.exists(name):
+                store.delete(name)
 
     def _row(self, path: str) -> list[Entry]:
         store: Any = super()

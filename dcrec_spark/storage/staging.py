@@ -70,11 +70,11 @@ def _remove_if_dead(files: Directories, directory: str) -> None:
     files.delete(f"{directory}{LEASE}")
 
 
-def remove_old(files: Objects, directory: str, prefix: str, stay: Collection[str] = ()) -> None:
+def remove_old(files: Objects, directory: str, prefixes: tuple[str, ...], stay: Collection[str] = ()) -> None:
     """Remove what begins with a prefix and has no file younger than two days, but for the names that ``stay``."""
     long_ago = time.time() - STALE_SECONDS
     for entry in files.list(directory):
-        is_meant = entry.name.startswith(prefix) and entry.name not in stay
+        is_meant = entry.name.startswith(prefixes) and entry.name not in stay
         if is_meant and _newest(files, directory, entry) < long_ago:
             files.delete(f"{directory}/{entry.name}")
 

@@ -257,21 +257,13 @@ class RedisWarehouse(Warehouse):
             raise DcrecError(f"{self.setting}: {self.server.url} went away, or refuses: {why}; run again") from error
         return ", ".join(places.values())
 
-    def show(self, staged: StagedTables, table: str) -> str:
-        """Switch the pointer of one table. :meth:`commit` switches all at once."""
-        self._client.hset(self._current, table, staged.token)
-        return self._place(staged.token, table)
-
-    def put_back(self, table: str, place: str | None) -> None:
-        """Point to what was there before."""
-        if place is None:
-            self._client.hdel(self._current, table)
-        else:
-            self._client.hset(self._current, table, place)
-
     def undo(self, staged: StagedTables) -> None:
         """Point to what was there when staging began. The publication is no longer noted."""
-        super().undo(staged)
+        for table in filter(partial(self.is_shown, staged), staged.places):
+            if (before := staged.base[table]) is None:
+                self._client.hdel(self._current, table)
+            else:
+                self._client.hset(self._current, table, before)
         self._client.hdel(self._runs, staged.token)
         self._remove(staged.token)
 
@@ -297,9 +289,6 @@ class RedisWarehouse(Warehouse):
                 self._remove(staged.token)
         except redis.RedisError as error:
             _log.warning("%s: what was staged is left to a later run: %s", self.setting, first_line(error))
-
-    def drop(self, staged: StagedTables, table: str) -> None:
-        """Nothing by the table: :meth:`discard` removes all at once."""
 
     def prune(self, table: str) -> None:
         """Remove runs that are neither shown nor among those to keep, and what publishers that died have left."""

@@ -19,12 +19,12 @@ REMEDY = ": raise outcome.max_iter, or outcome.tol if this is near enough"
 @pytest.mark.parametrize(
     ("fit", "tol", "expected"),
     [
-        (StageFit("J", [4.0, 0.8], False), 1e-4, "2 iterations, J still falling by 80% an iteration"),
-        (StageFit("ELBO", [-10.0, -9.0, -8.82], False), 1e-4, "3 iterations, ELBO still rising by 2% an iteration"),
-        (StageFit("J", [5.0], False), 1e-4, "1 iteration, too few to see whether J converged"),
-        (StageFit("J", [100.0, 50.0], True), 1e-4, None),
-        (StageFit("J", [100.0, 50.0], False), 0.0, None),
-        (StageFit("J", [], False), 1e-4, None),
+        (StageFit([4.0, 0.8], False), 1e-4, "2 iterations, the objective still falling by 80% an iteration"),
+        (StageFit([-10.0, -9.0, -8.82], False), 1e-4, "3 iterations, the objective still rising by 2% an iteration"),
+        (StageFit([5.0], False), 1e-4, "1 iteration, too few to see whether it converged"),
+        (StageFit([100.0, 50.0], True), 1e-4, None),
+        (StageFit([100.0, 50.0], False), 0.0, None),
+        (StageFit([], False), 1e-4, None),
     ],
 )
 def test_a_fit_that_did_not_converge_is_named_with_its_remedy(fit: StageFit, tol: float, expected: str | None) -> None:
@@ -37,7 +37,7 @@ def test_the_summary_shows_counts_fits_times_and_warnings() -> None:
     run = Run("r1", "retrain", RetrainConfig(), datetime.now(UTC), {}, {"exposure": 0.75, "fit": 1.25})
     run.counts |= {"rows_in": 1000, "accepted": 990, "rejected": 10, "users": 30, "items": 20}
     run.reasons = {"unparsable_rating": 10}
-    run.fits |= {"exposure": StageFit("ELBO", [-9.0, -8.0], True), "outcome": StageFit("J", [5.0], False)}
+    run.fits |= {"exposure": StageFit([-9.0, -8.0], True), "outcome": StageFit([5.0], False)}
     run.exposure_check = {"passed": False, "p_value": 0.995, "spread_p_value": 0.5}
     run.compared = {"metric": None, "models": {}, "skipped": "more than 2,000,000 ratings"}
     run.warnings.append("outcome stopped after 1 iteration, too few to see")
@@ -51,7 +51,7 @@ def test_the_summary_shows_counts_fits_times_and_warnings() -> None:
     for fact in (
         "ratings  990 of 1,000 rows, 10 rejected (unparsable_rating; see the table rejects)",
         "users x items  30 x 20",
-        "exposure  2 iterations in 0.8 s, ELBO -9 -> -8",
+        "exposure  2 iterations in 0.8 s, objective -9 -> -8",
         "exposure check  failed (p 0.995): published, because audit.exposure_check is warn",
         "held out  not compared with popularity: more than 2,000,000 ratings",
         "since  run r0: accepted -10, rejected +10, users +0",
@@ -85,7 +85,9 @@ def value(text: str, name: str, label: str = "") -> float:
 def test_the_file_is_replaced_after_each_run_and_keeps_the_time_of_the_last_success(tmp_path: Path) -> None:
     path = tmp_path / "collector" / "dcrec.prom"
     write_metrics(str(path), FACTS)
-    assert value(path.read_text(), "dcrec_run_published") == 1.0
+    assert value(path.read_text(), "dcrec_run_published", r'{job="retrain",name="night \"ly\"\\"}') == 1.0
+    assert value(path.read_text(), "dcrec_run_step_seconds", 'step="rank and publish"') == 3.0
+    assert value(path.read_text(), "dcrec_audit_passed", 'check="max_churn"') == 1.0
     for code in (4, 2):
         write_metrics(str(path), {**FACTS, "exit_code": code, "finished_at": "2026-11-21T02:15:00+00:00"})
         text = path.read_text()

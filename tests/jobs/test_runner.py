@@ -18,7 +18,7 @@ from rich.console import Console
 
 from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.errors import ConflictError, DataError
-from dcrec_spark.jobs.cli import _interrupt_handler
+from dcrec_spark.jobs.cli import _interrupt_handler, configure_logging
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.job import Context, Job, Outputs
 from dcrec_spark.jobs.tables import text_file
@@ -295,8 +295,32 @@ def test_signals_stop_a_run_once_and_a_published_one_never() -> None:
     _interrupt_handler(reporter)(signal.SIGINT, None)
 
 
-def test_an_error_on_a_terminal_is_broken_between_words() -> None:
+@pytest.mark.parametrize("for_people", [True, False])
+def test_an_error_on_a_terminal_is_told_once_and_broken_between_words(
+    for_people: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is in the log too, if that goes elsewhere."""
+    configure_logging(for_people)
     shown = io.StringIO()
-    Reporter(Console(file=shown, force_terminal=True, width=38, color_system=None)).failed(DataError("abcdefghi " * 9))
+    console = Console(file=shown, force_terminal=True, width=38, color_system=None)
+    Reporter(console, for_people).failed(DataError("abcdefghi " * 9))
     lines = [line.rstrip() for line in shown.getvalue().splitlines()]
     assert lines[:2] == ["DataError: abcdefghi abcdefghi", "abcdefghi abcdefghi abcdefghi"]
+    assert ("abcdefghi" in capsys.readouterr().err) != for_people
+
+
+def test_a_stage_that_converges_early_looks_finished() -> None:
+    shown = io.StringIO()
+    reporter = Reporter(Console(file=shown, force_terminal=True, width=100, color_system=None))
+    listener = reporter.listener({"exposure": 300, "outcome": 20})
+    with reporter:
+        with reporter.step("fit"):
+            for stage, iterations in (("exposure", 4), ("outcome", 7)):
+                for number in range(1, iterations + 1):
+                    listener(stage, number, 1.0)
+            assert [task.finished for task in reporter._progress.tasks] == [False, True, False]
+        reporter.show("done")
+    last = shown.getvalue().rpartition("fit ")[2]
+    assert "4/4" in last
+    assert "7/7" in last
+    assert "/300" not in last

@@ -12,7 +12,7 @@ from dcrec_spark.config.types import Section
 from dcrec_spark.jobs import sinks
 from dcrec_spark.jobs.cli import dcrec
 from dcrec_spark.publish.current import current_run_id
-from dcrec_spark.publish.warehouse import StoredRun, Warehouse
+from dcrec_spark.publish.warehouse import StoredRun, TableByTable
 from tests.publish.test_parquet import commit, stage_by_hand
 
 
@@ -98,7 +98,7 @@ class ShelfSettings(Section):
     height: int = 3
 
 
-class Shelf(Warehouse):
+class Shelf(TableByTable):
     kind = "shelf"
     Settings = ShelfSettings
     opened: ClassVar[list[object]] = []

@@ -18,7 +18,7 @@ from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.parquet import Before, ParquetSink, StagedRun
 from dcrec_spark.publish.protocol import Record, publish
 from dcrec_spark.publish.several import Audit, Several
-from dcrec_spark.publish.warehouse import StagedTables, StoredRun, Warehouse
+from dcrec_spark.publish.warehouse import StagedTables, StoredRun, TableByTable
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.staging import Content, content_of
 
@@ -100,7 +100,7 @@ def read_rows(uri: str) -> Rows:
     return Rows(found[0], len(found))
 
 
-class Shelf(Warehouse):
+class Shelf(TableByTable):
     """A warehouse in memory: a place is the token of a run; ``log`` tells the steps of all shelves in their order."""
 
     def __init__(self, kind: str, log: list[str]) -> None:
@@ -246,7 +246,7 @@ def test_a_place_found_different_afterwards_takes_all_back(sinks: Several, monke
     right = shelf(sinks, 1)
 
     def spoil(staged: StagedTables, record: object) -> str:
-        where = Warehouse.commit(right, staged, {})
+        where = TableByTable.commit(right, staged, {})
         assert isinstance(right, Shelf)
         right.rows[staged.places["items"]] = Rows("spoilt", 1)
         return where
@@ -258,16 +258,20 @@ def test_a_place_found_different_afterwards_takes_all_back(sinks: Several, monke
     assert current_run(sinks.directory.given).record["run_id"] == "first"
 
 
-def test_a_rollback_before_the_verification_stays(sinks: Several, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", ["commit", "shown"])
+def test_a_rollback_before_or_during_the_verification_stays(
+    step: str, sinks: Several, monkeypatch: pytest.MonkeyPatch
+) -> None:
     right = shelf(sinks, 1)
-    before = dict(right.labels)
+    before, do = dict(right.labels), getattr(right, step)
 
-    def commit_and_go_back(staged: StagedTables, record: object) -> str:
-        where = Warehouse.commit(right, staged, {})
+    def do_and_go_back(*given: Any) -> Any:
+        if step == "commit":
+            do(*given)
         right.labels.update(before)
-        return where
+        return "where" if step == "commit" else do(*given)
 
-    monkeypatch.setattr(right, "commit", commit_and_go_back)
+    monkeypatch.setattr(right, step, do_and_go_back)
     run(sinks, "second")
     assert right.shown("items").run_id == "first"
     assert current_run_id(sinks.directory.given) == "second"

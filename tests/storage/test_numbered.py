@@ -29,7 +29,7 @@ def test_a_file_is_replaced_by_the_next_of_its_row() -> None:
         files.write_over(PATH, content, files.version(PATH))
         assert (files.read(PATH), files.exists(PATH)) == (content, True)
         assert row(files) == [f"CURRENT.000000000{number}"]
-    for late in (None, "0000000002"):
+    for late in (None, "0000000002 3"):
         with pytest.raises(ChangedError):
             files.write_over(PATH, b"late", late)
     files.write("/out/CURRENT.old", b"another name")
@@ -62,11 +62,42 @@ def test_an_empty_file_is_nobodys_word_and_its_number_is_taken() -> None:
     files = NumberedObjects()
     files.write_over(PATH, b"base", None)
     files.write(f"{PATH}.0000000002", b"")
-    assert (files.read(PATH), files.version(PATH)) == (b"base", "0000000002")
+    assert (files.read(PATH), files.version(PATH)) == (b"base", "0000000002 0")
     with pytest.raises(ChangedError):
-        files.write_over(PATH, b"new", "0000000001")
-    files.write_over(PATH, b"new", "0000000002")
+        files.write_over(PATH, b"new", "0000000001 4")
+    files.write_over(PATH, b"new", "0000000002 0")
     assert (files.read(PATH), row(files)) == (b"new", ["CURRENT.0000000003"])
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_an_empty_file_that_is_written_after_all_is_no_other_ones_base(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever noted it as empty, and then the word of the run before, is too late."""
+    files = NumberedObjects()
+    files.write_over(PATH, b"base", None)
+    files.write(f"{PATH}.0000000002", b"")
+    noted, create = files.version(PATH), MemoryObjects.create
+
+    def wake(store: Any, path: str, content: bytes) -> None:
+        store.write(f"{PATH}.0000000002", b"slow")
+        create(store, path, content)
+
+    if when == "before":
+        files.write(f"{PATH}.0000000002", b"slow")
+    else:
+        monkeypatch.setattr(MemoryObjects, "create", wake)
+    with pytest.raises(ChangedError):
+        files.write_over(PATH, b"late", noted)
+    assert files.read(PATH) == b"slow"
+
+
+def test_a_file_that_came_from_another_kind_of_store_is_replaced() -> None:
+    files = NumberedObjects()
+    files.write(PATH, b"copied")
+    assert (files.read(PATH), files.version(PATH)) == (b"copied", None)
+    files.write_over(PATH, b"new", None)
+    assert (files.read(PATH), row(files)) == (b"new", ["CURRENT.0000000001"])
 
 
 def test_a_reader_whose_file_goes_reads_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.spark.session import build_session
 from tests.warehouse.judges import Place, open_place
-from tests.warehouse.objects import CREDENTIALS, ObjectStore
+from tests.warehouse.objects import CREDENTIALS, ObjectStore, reached
 from tests.warehouse.places import session_settings
 from tests.warehouse.servers import Hdfs, Postgresql, RunningCatalog, RunningRedis
 
@@ -35,9 +35,7 @@ def spark(scratch: Path) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def store(scratch: Path, spark: SparkSession) -> Iterator[ObjectStore]:
-    with ObjectStore(scratch / "object-store") as running:
-        for name, value in running.settings().items():
-            spark.conf.set(name, value)
+    with reached(ObjectStore(scratch / "object-store"), spark) as running:
         yield running
 
 

@@ -14,10 +14,10 @@ import socket
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 from urllib.request import urlopen
 
@@ -25,6 +25,7 @@ import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from pyspark.sql import SparkSession
 from werkzeug.serving import run_simple
 
 from dcrec_spark.publish.current import TABLE_NAME
@@ -161,6 +162,18 @@ class GoogleStorage(Running, Bucket):
     def _ask(self, what: str) -> bytes:
         with urlopen(f"{self.url}/storage/v1/b/{BUCKET}/o{what}") as answer:
             return bytes(answer.read())
+
+
+StoreT = TypeVar("StoreT", ObjectStore, GoogleStorage)
+
+
+@contextmanager
+def reached(store: StoreT, spark: SparkSession) -> Iterator[StoreT]:
+    """Run a store, and tell the session where it is."""
+    with store as running:
+        for name, value in store.settings().items():
+            spark.conf.set(name, value)
+        yield running
 
 
 class Gate:

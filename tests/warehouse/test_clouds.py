@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -16,20 +15,17 @@ from dcrec_spark.publish.current import current_run, read_current
 from dcrec_spark.publish.object_store import ObjectStoreSink, open_output
 from dcrec_spark.publish.parquet import verify
 from dcrec_spark.storage.hadoop import Numbered, NumberedFiles
-from dcrec_spark.storage.protocol import ChangedError
 from tests.storage.stores import Killed
-from tests.warehouse.objects import BUCKET, GoogleStorage
+from tests.warehouse.objects import BUCKET, GoogleStorage, reached
 from tests.warehouse.tables import record
-from tests.warehouse.test_object_store import DyingObjects, Output, readers, whole
+from tests.warehouse.test_object_store import DyingObjects, Output, put_by_many, readers, whole
 
 pytestmark = pytest.mark.warehouse
 
 
 @pytest.fixture(scope="module")
 def google(scratch: Path, spark: SparkSession) -> Iterator[GoogleStorage]:
-    with GoogleStorage(scratch / "google") as running:
-        for name, value in running.settings().items():
-            spark.conf.set(name, value)
+    with reached(GoogleStorage(scratch / "google"), spark) as running:
         yield running
 
 
@@ -59,19 +55,7 @@ def test_a_run_replaces_the_one_before_whole_and_readers_look_all_the_time(outpu
 
 def test_of_many_that_put_the_pointer_at_once_one_wins(output: Output, record_property: Any) -> None:
     record_property("tried", 36)
-    files, path = output.sink.files, f"{output.sink.root}/POINTER"
-    for _ in range(3):
-        version = files.version(path)
-
-        def attempt(number: int, version: str | None = version) -> bool:
-            try:
-                files.write_over(path, f"run{number}, over {version}".encode(), version)
-            except ChangedError:
-                return False
-            return True
-
-        with ThreadPoolExecutor(12) as pool:
-            assert sum(pool.map(attempt, range(12))) == 1
+    assert put_by_many(output, times=3) == [1, 1, 1]
 
 
 def test_of_two_publishers_the_late_one_ends_with_5_and_leaves_nothing(output: Output) -> None:

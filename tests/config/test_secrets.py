@@ -15,6 +15,7 @@ from dcrec_spark.config.jobs import AllSettings, RetrainConfig
 from dcrec_spark.config.load import config_hash, load_config, resolved
 from dcrec_spark.config.secrets import (
     forget_secrets,
+    is_secret_name,
     mask_secrets,
     mask_values,
     masked_all,
@@ -223,3 +224,8 @@ def test_a_configuration_that_ends_up_in_a_log_shows_no_secret() -> None:
     for shown in (repr(config), str(config), f"{config.input}"):
         assert "hunter" not in shown
         assert "me:***@host/db" in shown
+
+
+def test_names_that_speak_of_secrets() -> None:
+    secret = ["input.options.password", "fs.s3a.secret.key", "apiKey", "sas", "db_token", "REDISCLI_AUTH"]
+    assert list(filter(is_secret_name, [*secret, "input.path", "exposure.rank", "sasquatch", "key.prefix"])) == secret

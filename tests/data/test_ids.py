@@ -92,3 +92,14 @@ def test_encode_replaces_ids_by_indices_and_keeps_the_rest(spark: SparkSession) 
     assert_df_equality(encoded.toDF(*plain), expected.toDF(*plain), ignore_row_order=True, ignore_nullable=True)
     users.unpersist()
     items.unpersist()
+
+
+def test_the_result_outlives_what_it_was_made_from(spark: SparkSession) -> None:
+    held = len(spark.sparkContext._jsc.getPersistentRDDs())
+    source = frame(spark, list(range(1000)), "long").persist()
+    result = index_ids(source, "id")
+    source.unpersist(blocking=True)
+    assert result.filter("id != idx").count() == 0
+    assert len(spark.sparkContext._jsc.getPersistentRDDs()) == held + 1
+    result.unpersist(blocking=True)
+    assert len(spark.sparkContext._jsc.getPersistentRDDs()) == held

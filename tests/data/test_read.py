@@ -237,3 +237,9 @@ def test_tables(spark: SparkSession, tmp_path: Path) -> None:
         assert_titles(read_titles_file(spark, str(tmp_path / name), LongType()), {7: CAFE})
     by_text = read_titles_file(spark, str(tmp_path / "movies.csv"), StringType())
     assert_titles(by_text, {"7": CAFE, "x": "of no number"})
+
+
+def test_a_table_without_titles_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "movies.csv").write_text("item,name\n1,x\n")
+    with pytest.raises(DataError, match="found columns 'item', 'name'; expected 'title' and one of 'item', 'item_id'"):
+        read_titles_file(spark, str(tmp_path / "movies.csv"), LongType())

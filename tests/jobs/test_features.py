@@ -156,3 +156,17 @@ def test_a_start_from_other_features_and_an_outcome_without_slopes_are_refused(
     assert (outcome.code, "setting model.warm_start: itemFeatures: found []" in outcome.message) == (2, True), outcome
     outcome = run_retrain({**given, "outcome.outcome": "poisson"}, "--dry-run")
     assert (outcome.code, "where input.user_features is set; found poisson" in outcome.message) == (2, True), outcome
+
+
+def test_new_features_of_the_same_users_are_news(settings: dict[str, Any], folder: Path, tmp_path: Path) -> None:
+    """Nothing new is skipped. Another number of one user is fitted, from the last model."""
+    users = pd.read_csv(folder / "users.csv")
+    users.to_csv(tmp_path / "users.csv", index=False)
+    given = {**settings, "input.user_features": tmp_path / "users.csv", "output.path": tmp_path / "out"}
+    given |= {"input.unchanged": "skip", "model.warm_start": "previous", "outcome.max_iter": 1}
+    first = publish(Retrain, given)
+    assert "skipped: the ratings have the fingerprint" in " ".join(run_retrain(given).printed.split())
+    users.assign(age=users.age.where(users.user != 7, 99)).to_csv(tmp_path / "users.csv", index=False)
+    second = publish(Retrain, given)
+    assert second != first
+    assert record_of(second)["source"]["run_id"] == record_of(first)["run_id"]

@@ -172,3 +172,13 @@ def test_a_fit_that_is_at_work_is_left_alone(tmp_path: Path) -> None:
         fit_checkpoints._remove_others(FILES, str(tmp_path), f"{PREFIX}mine", run)
     assert {path.name for path in tmp_path.iterdir()} == {".fit-living", ".fit-living.lease", ".fit-mine"}
     assert len(run.warnings) == 1
+
+
+def test_the_end_of_a_stage_is_kept_sooner_than_other_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(fit_checkpoints.time, "monotonic", lambda: clock[-1])
+    spark, run = object(), SimpleNamespace(warnings=[])
+    checkpoints = StoredCheckpoints(spark, FILES, "/none", 60, run)  # type: ignore[arg-type]
+    for now, due, due_at_end in ((105.0, False, False), (107.0, False, True), (161.0, True, True)):
+        clock.append(now)
+        assert (checkpoints.is_due("exposure", False), checkpoints.is_due("exposure", True)) == (due, due_at_end)

@@ -72,6 +72,9 @@ def test_a_model_worse_than_the_last_one_is_refused(spark: SparkSession, setting
         ("max_volume_fall", True), ("max_loss", False),
     ]  # fmt: skip
 
+    another_seed = record_of(publish(Retrain, {**settings, "run.seed": 9, "audit.max_loss": 1}))
+    assert another_seed["counts"]["compared"] == another_seed["counts"]["held_out"]  # the same pairs
+
 
 # ---- the input, compared with the run before
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.jobs.retrain import Retrain
+from dcrec_spark.jobs.retrain import _COMPARED, Retrain, is_comparable
 from dcrec_spark.publish.object_store import open_output
 from dcrec_spark.publish.parquet import verify
 from dcrec_spark.publish.protocol import publish as publish_to
@@ -274,3 +274,10 @@ def test_a_dry_run_checks_and_writes_nothing(tmp_path: Path) -> None:
     assert "nothing was written" in outcome.printed
     assert "user_id string, item_id string, rating string model" in " ".join(outcome.printed.split())
     assert os.listdir(tmp_path) == ["ratings.csv"]
+
+
+def test_a_record_of_another_job_or_version_is_not_compared_with() -> None:
+    record = dict.fromkeys(_COMPARED, "retrain")
+    assert is_comparable(record, "retrain")
+    assert not is_comparable(record, "tune")
+    assert not is_comparable({name: value for name, value in record.items() if name != "input_snapshot"}, "retrain")

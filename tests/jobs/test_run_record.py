@@ -1,6 +1,7 @@
 """What a run records, shows and leaves for Prometheus, whatever its end and whatever its texts."""
 
 import io
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from rich.console import Console
 
 from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.jobs.job import run_summary
-from dcrec_spark.jobs.prometheus import write_metrics
+from dcrec_spark.jobs.prometheus import text_of, write_metrics
 from dcrec_spark.jobs.run_record import Run, StageFit, Verdict
 
 REMEDY = ": raise outcome.max_iter, or outcome.tol if this is near enough"
@@ -97,3 +98,17 @@ def test_the_file_is_replaced_after_each_run_and_keeps_the_time_of_the_last_succ
         assert value(text, "dcrec_run_success_timestamp_seconds") == 1795140900.0
     assert [file.name for file in path.parent.iterdir()] == ["dcrec.prom"]
     write_metrics(str(path.parent), FACTS)  # cannot be written, and fails no run
+
+
+def test_each_value_stands_on_a_line_of_its_own_under_what_it_is() -> None:
+    text = text_of(FACTS)
+    assert text.endswith("\n")
+    assert [line for line in text.splitlines() if not line.startswith("#") and not LINE.fullmatch(line)] == []
+    assert r'name="night \"ly\"\\"' in text
+    assert value(text, "dcrec_run_step_seconds", 'step="rank and publish"') == 3.0
+    assert value(text, "dcrec_run_count", 'of="ratings"') == 100_000
+    assert value(text, "dcrec_run_finished_timestamp_seconds") == 1795140900.0
+    assert value(text, "dcrec_audit_passed", 'check="max_churn"') == 1.0
+
+
+LINE = re.compile(r"[a-z_]+\{[a-z]+=\"(\\.|[^\"\\])*\"(,[a-z]+=\"(\\.|[^\"\\])*\")*\} -?[0-9.e+-]+")

@@ -111,3 +111,12 @@ def test_no_other_scale_has_a_larger_elbo(priors: dense.Priors) -> None:
         for at in np.eye(3):
             assert elbo(scale * np.where(at, factor, 1.0)) < elbo(scale)
     np.testing.assert_allclose(dense.balanced(state, priors).user_rate, state.user_rate / scale)
+
+
+def test_seeds_and_keys_are_unrelated() -> None:
+    """Neighbouring ones too: users and items with the same ids start from neighbouring seeds."""
+    consecutive = np.arange(20_000)
+    here = noise(3, consecutive, 1)[:, 0]
+    for other in (noise(4, consecutive, 1), noise(3, consecutive + 1, 1), noise(3, consecutive ^ 2**40, 1)):
+        assert abs(np.corrcoef(here, other[:, 0])[0, 1]) < 0.03
+    assert len(np.unique(noise(3, consecutive, 5))) == 100_000

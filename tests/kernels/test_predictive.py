@@ -137,3 +137,15 @@ def test_p_values_are_uniform_where_the_posterior_is_the_truth(counted: bool, ce
         of_spreads.append(p_values(squared_deviations(found.log_likelihood).sum(axis=1)))
     for sample in (of_users, of_sums, of_spreads):
         assert stats.kstest(sample, "uniform").pvalue > 0.02
+
+
+def test_a_component_that_draws_nothing_is_never_asked_for() -> None:
+    """Shapes so small that draws underflow to 0: for a whole component, and for all of one user's."""
+    keys = np.arange(5)
+    items = Factors(keys, np.array([[2.0, 1e-6]] * 5), np.ones((5, 2)))
+    users = Factors(keys[:2], np.array([[50.0, 3.0], [1e-6, 1e-6]]), np.ones((2, 2)))
+    assert (items.draw(predictive.stream(8, predictive._ITEMS))[:, 1] == 0.0).all()
+    found = replicate(pairs(np.zeros((2, 5))), users, items, HeldOut(SHARE, True), 8)
+    assert found.times.sum() > 30
+    assert set(found.row) == {0}
+    assert set(found.col) == set(range(5))

@@ -73,3 +73,13 @@ def test_the_environment_limits_the_threads(monkeypatch: pytest.MonkeyPatch, spa
         monkeypatch.setenv(threads.VARIABLE, limit)
         assert threads.available() == expected
     assert spark.sparkContext.parallelize([0], 1).map(lambda _: threads.available()).collect() == [1]
+
+
+def test_an_error_in_a_range_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(threads.VARIABLE, "2")
+
+    def work(first: int, last: int) -> None:
+        raise ZeroDivisionError(f"{first} to {last}")
+
+    with pytest.raises(ZeroDivisionError, match="0 to 2"):
+        over(work, 4, threads.MANY)

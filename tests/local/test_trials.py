@@ -80,3 +80,13 @@ def test_the_placebo_keeps_the_size_of_the_confounder_and_no_user_or_item(parts:
     np.testing.assert_allclose(np.sort(shuffled.users @ shuffled.items.T, axis=None), np.sort(whole, axis=None))
     for dealt, of in ((shuffled.users, fitted.users), (shuffled.items, fitted.items)):
         assert not np.allclose(dealt, of)
+
+
+def test_users_and_items_without_training_are_no_test(parts: Parts) -> None:
+    train, validation = parts.of["train"], parts.of["validation"]
+    seen = {name: column[(train["user"] < 9) & (train["item"] != 3)] for name, column in train.items()}
+    small = Parts(parts.user_ids, parts.item_ids, parts.user_key, parts.item_key, {**parts.of, "train": seen})
+    known = small.select_known("validation", ("train",)).of["validation"]
+    kept = (validation["user"] < 9) & np.isin(validation["item"], seen["item"])
+    assert 0 < kept.sum() < len(kept)
+    np.testing.assert_array_equal(known["rating"], validation["rating"][kept])

@@ -106,3 +106,16 @@ def test_what_the_executors_driver_says_is_one_line(spark: SparkSession) -> None
     with pytest.raises(DcrecError) as caught:
         warehouse._load("lists__1", spark.range(2))
     assert str(caught.value) == "warehouses.postgresql: shop.lists__1 could not be loaded: org.postgresql.Driver"
+
+
+def test_a_server_that_stays_away_is_named_even_where_nothing_is_held() -> None:
+    server = Away(times=1)
+    one = session(server)
+
+    def step() -> None:
+        with one.transaction() as connection:
+            connection.broken = True
+            connection.execute("select 1")
+
+    with pytest.raises(DcrecError, match=r"broke, and the server was not back after 0\.5 s"):
+        one.through_restarts(step)

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.errors import AuditError, ConflictError, DcrecError
+from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecError
 from dcrec_spark.publish.current import current_run, current_run_id
+from dcrec_spark.publish.delta import DeltaWarehouse
 from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.parquet import Before, ParquetSink, StagedRun
 from dcrec_spark.publish.protocol import Record, publish
@@ -293,3 +294,8 @@ def test_equal_rows_are_equal_content_in_any_order_and_others_are_not(spark: Spa
     assert content_of(rows) == content_of(again)
     assert content_of(rows) != content_of(rows.where("id > 0").union(rows.where("id = 1")))
     assert content_of(rows.where("id < 0")) == Content(0, None)
+
+
+def test_a_session_without_delta_is_refused_before_a_fit(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match="dcrec jars delta"):
+        DeltaWarehouse(spark, "default", 7, None).check()

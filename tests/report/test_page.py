@@ -236,3 +236,11 @@ def test_what_there_is_none_of_is_explained() -> None:
     assert "no reasons" in none["samples"]
     assert "no confounder part (adjustment = none)" in none["card"]
     assert "Do not read them as ratings" in none["metrics"]
+
+
+def test_what_fails_comes_first(read: Read) -> None:
+    assert list(read.sections)[1:3] == ["problems", "metrics"]
+    problems = read.sections["problems"]
+    assert "Exposure predictive check FAILED (p = 0.995)" in problems
+    assert "Outcome stage: 3 iterations. NOT converged" in problems
+    assert page.problems(facts(check=check(0.5), stages=facts().stages[:1], problems=[])) == []

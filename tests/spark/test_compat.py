@@ -16,6 +16,7 @@ from dcrec_spark.spark.compat import (
     frame_of_arrow,
     group_by_place,
     is_utf8,
+    keys_of_partitions,
     place,
     require_supported,
     try_cast,
@@ -90,3 +91,10 @@ def test_what_cannot_be_cast_is_null(spark: SparkSession) -> None:
         try_cast(F.col("text"), "double").alias("number"), is_utf8(F.col("text")), is_utf8(bytes_)
     ).collect()
     assert [tuple(row) for row in found] == [(1.5, True, False), (None, True, False)]
+
+
+@pytest.mark.parametrize("n", [1, N, 5000])
+def test_the_key_of_a_partition_is_hashed_to_it(spark: SparkSession, n: int) -> None:
+    """By Spark's own hash."""
+    keys = frame_of(spark, enumerate(keys_of_partitions(n)), "number int, key int")
+    assert keys.where(F.pmod(F.hash("key"), F.lit(n)) != F.col("number")).count() == 0

@@ -113,3 +113,28 @@ def test_no_task_runs_when_work_has_been_ended_and_the_session_lives_on(spark: S
         assert spark.range(3).count() == 3
     finally:
         spark.sparkContext.setLogLevel("WARN")
+
+
+def test_the_largest_of_several_sizes_holds_while_it_is_there(plain: SparkSession) -> None:
+    """As with two fits side by side, or with a fit that learns more of its size: the order of leaving is any."""
+    small, large = ExitStack(), ExitStack()
+    small.enter_context(few_partitions(plain, 3 * PARTITION_BYTES))
+    large.enter_context(few_partitions(plain, 30 * PARTITION_BYTES))
+    assert plain.conf.get(SHUFFLE_PARTITIONS) == "30"
+    large.close()
+    assert plain.conf.get(SHUFFLE_PARTITIONS) == "3"
+    small.close()
+    assert plain.conf.get(SHUFFLE_PARTITIONS) == "200"
+
+
+def test_an_estimate_is_no_bound(spark: SparkSession) -> None:
+    """With its cost-based optimizer Spark guesses how many rows a filter leaves, and may guess too few."""
+    before = spark.conf.get("spark.sql.cbo.enabled")
+    spark.conf.set("spark.sql.cbo.enabled", "true")
+    try:
+        cached = spark.range(1000).where("id % 2 < 5").cache()
+        assert cached._jdf.queryExecution().optimizedPlan().stats().rowCount().isDefined()
+        assert rows_at_most(cached) is None
+        cached.unpersist()
+    finally:
+        spark.conf.set("spark.sql.cbo.enabled", before)

@@ -245,3 +245,33 @@ def test_what_java_could_not_start_with_is_named_before_it_starts(
     session._require_scratch({"spark.local.dir": f"{tmp_path}/file/x, {tmp_path}/new"})
     with pytest.raises(ConfigError, match=r"spark\.local\.dir: no directory that Spark can write to: .*file/x"):
         session._require_scratch({"spark.local.dir": f"{tmp_path}/file/x"})
+
+
+def test_who_names_a_collector_has_it(outside: pytest.MonkeyPatch) -> None:
+    """Two collectors stop the JVM before it starts; that of the executors is another JVM's."""
+
+    def options(conf: dict[str, str]) -> str:
+        return session._settings("name", None, conf)["spark.driver.defaultJavaOptions"].replace(f"{LOGGING} ", "")
+
+    assert options({"spark.driver.extraJavaOptions": "-Xss4m"}) == "-XX:+UseParallelGC"
+    assert options({"spark.executor.extraJavaOptions": "-XX:+UseZGC"}) == "-XX:+UseParallelGC"
+    assert options({"spark.driver.defaultJavaOptions": "-Dx=y"}) == "-Dx=y -XX:+UseParallelGC"
+    assert options({"spark.driver.extraJavaOptions": "-Xss4m -XX:+UseZGC"}) == LOGGING
+    assert options({"spark.driver.defaultJavaOptions": "-XX:+UseG1GC"}) == f"-XX:+UseG1GC {LOGGING}"
+    outside.setenv("PYSPARK_SUBMIT_ARGS", '--driver-java-options "-XX:+UseZGC" pyspark-shell')
+    assert options({}) == LOGGING
+    outside.delenv("PYSPARK_SUBMIT_ARGS")
+    outside.setenv("JDK_JAVA_OPTIONS", "-XX:+UseSerialGC")
+    assert options({}) == LOGGING
+
+
+@pytest.mark.usefixtures("outside")
+def test_on_a_cluster_nothing_local_is_imposed() -> None:
+    settings = session._settings("name", "spark://somewhere:7077", {})
+    assert (settings["spark.master"], settings["spark.driver.defaultJavaOptions"]) == (
+        "spark://somewhere:7077",
+        LOGGING,
+    )
+    local_only = ("driver.host", "driver.memory", "ui.enabled", "pyspark.python", "sql.shuffle.partitions")
+    for name in (*local_only, "executor.defaultJavaOptions", "driver.maxResultSize"):
+        assert f"spark.{name}" not in settings

@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame, SparkSession
 from scipy import integrate, stats
 
 from dcrec_spark.local.lists import ListPlaces
-from studies.fair_simulation import FairSimulation, value_of
-from studies.paper_simulation import Simulation, draw_block, draw_items, draw_users, simulate
+from studies.fair_simulation import FairSimulation, expected_of_rounded, value_of
+from studies.paper_simulation import Simulation, draw_block, draw_items, draw_users, expected_rating, simulate
 
 SMALL = Simulation(n_users=37, n_items=23, n_factors=4, gamma_reading="rate", test_pairs_per_user=5, seed=7)
 
@@ -118,3 +118,19 @@ def test_value_and_regret_are_means_of_the_truth() -> None:
     value, regret = value_of(places, expected, seen, 1)
     assert value == pytest.approx((1.0 + 4.0) / 2)
     assert regret == pytest.approx((4.0 + 4.0) / 2 - value)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3, 7.5, 800.0])
+def test_expected_rating_is_the_sum_over_the_clipped_poisson(rate: float) -> None:
+    clipped = np.minimum(1 + np.arange(2000), 5)
+    on_paper = float(clipped @ stats.poisson.pmf(np.arange(2000), rate))
+    assert expected_rating(np.array([rate]))[0] == pytest.approx(on_paper, rel=1e-12)
+
+
+def test_expected_ratings_are_the_means_of_rounded_draws() -> None:
+    level = np.array([0.4, 2.5, 3.3, 5.2])
+    draws = np.random.default_rng(0).normal(level, 0.9, (200_000, 4))
+    np.testing.assert_allclose(expected_of_rounded(level, 0.9), np.clip(np.rint(draws), 1, 5).mean(0), atol=0.01)
+    data = FairSimulation("raises", **FAIR)
+    user, item = data.test["user"], data.test["item"]
+    assert np.mean(data.expected(user, item) - data.test["rating"]) == pytest.approx(0, abs=0.05)

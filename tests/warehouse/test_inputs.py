@@ -115,3 +115,15 @@ def test_a_snapshot_that_was_fitted_to_is_not_read_again(spark: SparkSession, tm
     assert '"validate"' not in (skipped / "run.json").read_text()  # not a row was read
     spark.sql("INSERT INTO sea.news.ratings VALUES (0, 0, 4.0)")
     assert run()["run_id"] != first["run_id"]
+
+
+def test_a_delta_table_that_was_created_again_is_another_table(spark: SparkSession, tmp_path: Path) -> None:
+    """Its versions begin at 0 again."""
+    create(spark, "news_again.ratings", "delta", pairs())
+    run = runs_of("news_again.ratings", tmp_path / "out")
+    first = run()
+    spark.sql("DROP TABLE news_again.ratings")
+    create(spark, "news_again.ratings", "delta", pairs(first_user=1))
+    second = run()
+    assert second["run_id"] != first["run_id"]
+    assert second["input_snapshot"] == first["input_snapshot"]

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.errors import ConfigError
+from dcrec_spark.errors import ConfigError, ConflictError
 from examples.redis_sink.dcrec_redis_sink import RedisServer, RedisSettings, RedisWarehouse
 from tests.jobs.job import SMALL, options_of, read_table, run_directory
 from tests.warehouse.commands import RATINGS, done
 from tests.warehouse.judges import Place
 from tests.warehouse.places import ROOT
 from tests.warehouse.servers import RunningRedis
-from tests.warehouse.tables import IDS, RUN_DATE
+from tests.warehouse.tables import IDS, RUN_DATE, record
 
 pytestmark = pytest.mark.warehouse
 
@@ -116,3 +116,13 @@ def test_unusable_servers_are_named(
     with pytest.raises(ConfigError, match=r"expected redis://host:port/number") as refusal:
         RedisServer.open(RedisSettings(url="redis://me:hunter22@h/0"), SETTING)
     assert "hunter22" not in str(refusal.value)
+
+
+def test_what_the_server_has_lost_is_not_committed(place: Place, redis_server: RunningRedis) -> None:
+    staged = place.stage("new")
+    with redis_server.reader() as client:
+        client.delete(f"{place.namespace}:{staged.token}:item_factors")
+    with pytest.raises(ConflictError, match="the server has lost what was staged of item_factors"):
+        place.warehouse.commit(staged, record("new"))
+    place.warehouse.discard(staged)
+    assert shows_all_of(place, "old")

@@ -166,3 +166,23 @@ def test_a_database_of_its_catalog_s_name_is_published_to_and_rolled_back(opened
         assert set(place.judge("recommendations")["run_id"]) == {run_id}
     place.warehouse.restore("one")
     assert set(place.judge("recommendations")["run_id"]) == {"one"}
+
+
+@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+def test_folders_and_names_that_are_none_are_refused(place: Place) -> None:
+    tables = place.tables("monday")
+    with pytest.raises(ConfigError, match=r"a warehouse holds tables only; found the folders .*model"):
+        place.warehouse.stage("monday", tables, {"model": lambda uri: uri})
+    with pytest.raises(ConfigError, match="table is"):
+        place.warehouse.stage("monday", {'x"; drop table runs; --': tables["recommendations"]}, {})
+
+
+def test_other_columns_than_the_table_has_are_named(opened: Callable[..., Place], spark: SparkSession) -> None:
+    delta = opened("delta", "columns").warehouse
+    spark.sql("CREATE TABLE columns.runs (id int, old string) USING delta")
+    expected = (
+        r"columns\.runs has other columns than the run: found id int, new is not there, old string; "
+        r"expected id bigint, new string, old is not there: alter the table"
+    )
+    with pytest.raises(ConfigError, match=expected):
+        delta.stage("run", {"runs": spark.range(1).selectExpr("id", "'x' as new")}, {})

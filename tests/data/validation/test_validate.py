@@ -301,3 +301,13 @@ def test_the_order_of_duplicates_changes_no_digit(spark: SparkSession, policy: s
     ]
     assert found[0] == found[1]
     assert found[0][0] == ("u1", "i0", (0.1 + 0.2 + 0.3) / (3 if policy == "mean" else 1))
+
+
+def test_limits_count_pairs_not_rows(spark: SparkSession) -> None:
+    held = len(spark.sparkContext._jsc.getPersistentRDDs())
+    data = [("u1", "i1", "3")] * 3 + [("u2", "i1", "3"), ("u2", "i2", "3"), ("u3", "i1", "3"), ("u3", "i2", "3")]
+    found = check(spark, data, duplicates="mean", min_ratings_per_user=2)
+    assert found.reasons == {"too_few_ratings_user": 3}
+    assert found.counts == {"rows_in": 7, "accepted": 4, "rejected": 3, "ratings": 4, "merged_duplicates": 0}
+    found.unpersist()
+    assert len(spark.sparkContext._jsc.getPersistentRDDs()) == held

@@ -14,7 +14,7 @@ from dcrec_spark.errors import ConfigError, DataError, FitError
 from dcrec_spark.evaluation.measures import MetricSettings
 from dcrec_spark.evaluation.result import Metrics, Score
 from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates
-from dcrec_spark.jobs.tune.fits import Attempt
+from dcrec_spark.jobs.tune.fits import Attempt, fits_in_memory
 from dcrec_spark.jobs.tune.job import search
 from dcrec_spark.jobs.tune.trials import Ledger, Measured, TrialRow, choose
 from dcrec_spark.storage.local import LocalFiles
@@ -157,3 +157,12 @@ def test_the_second_best_is_compared_on_the_same_resamples() -> None:
     assert "trial 1 is not shown to be better than trial 3" in choose([unlike, one], SETTINGS).verdict()
     assert "no second trial" in choose([one], SETTINGS).verdict()
     assert [r.trial for r in choose([row(4, 0.5), row(3, 0.5)], SETTINGS).trials] == [3, 4]
+
+
+def test_counts_and_given_propensities_are_fitted_on_the_cluster() -> None:
+    settings, columns = config(RANKS), ["user_id", "item_id", "rating"]
+    weighted = draw_candidates(config("space.outcome.adjustment=[ipw]"))
+    assert fits_in_memory(settings, draw_candidates(settings), columns)
+    assert fits_in_memory(settings, weighted, columns)
+    assert not fits_in_memory(settings, weighted, [*columns, "propensity"])
+    assert not fits_in_memory(settings, draw_candidates(settings), [*columns, "count"])

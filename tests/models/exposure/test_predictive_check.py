@@ -168,3 +168,16 @@ def test_exposures_that_were_not_split_and_too_few_replications_are_refused(coun
         counts.model.predictiveCheck(counts.exposures.drop("held_out"))
     with pytest.raises(ConfigError, match="replications: found 5, expected a whole number >= 20"):
         PoissonFactorizationModel.predictiveCheck(counts.model, counts.exposures, replications=5)
+
+
+def test_who_lost_everything_is_left_out(spark: SparkSession) -> None:
+    """A user and an item that training has never seen, and that the model does not know."""
+    tables = split(drawn(2, COMMON, 30, 20), 2)
+    tables.training[4], tables.training[:, 7] = 0.0, 0.0
+    tables.held_out[4, 3], tables.held_out[5, 7] = 2.0, 3.0
+    model = fit(spark, tables.training, sweeps=5)
+    found = model.predictiveCheck(exposures_of(spark, tables), replications=20)
+    assert found.numUsers == model.userFactors.count()
+    assert "u4" not in users_of(found)
+    assert users_of(found)["u5"][1] == tables.held_out[5].sum() - 3.0
+    found.release()

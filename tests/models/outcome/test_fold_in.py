@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,15 @@ from tests.frames import frame_of
 from tests.models.data_sets import (
     NAMES,
     NUMBERS,
+    OUTCOME_PRIORS,
     by_id,
+    dense_posterior,
     exposure,
     outcome,
     unknowns_of,
 )
 from tests.problems import assert_same
-from tests.reference import ridge
+from tests.reference import poisson, ridge
 
 MEMBERS: list[dict[str, Any]] = [
     {"outcome": "probabilistic", "confounderWeight": "global"},
@@ -138,3 +141,18 @@ def test_what_cannot_be_folded_in_is_named(spark: SparkSession, fitted: Deconfou
         fitted.foldInItems(items)
     with pytest.raises(DataError, match="column 'rating' is missing"):
         fitted.foldInUsers(frame_of(spark, [("x", "10")], "user string, item string"))
+
+
+def test_new_items_of_a_loaded_poisson_model_match_the_reference(
+    spark: SparkSession, stage_one: PoissonFactorizationModel, tmp_path: Path
+) -> None:
+    """One more dense step moves them no further, and the file has all that it takes."""
+    outcome(outcome="poisson", exposureModel=stage_one).fit(NAMES.frame(spark)).save(f"{tmp_path}/model")
+    loaded = DeconfoundedMFModel.load(f"{tmp_path}/model")
+    folded = loaded.foldInItems(NAMES.frame(spark))
+    state, data = dense_posterior(loaded, folded)
+    moved = poisson.update_items(state, data, OUTCOME_PRIORS)
+    assert_same(state.item_shape, moved.item_shape, 1e-4)
+    assert_same(state.item_rate, moved.item_rate, 1e-8)
+    folded.unpersist()
+    loaded.release()

@@ -26,7 +26,7 @@ from tests.warehouse.judges import Judge, directory_judge, jdbc_judge, postgresq
 from tests.warehouse.servers import Postgresql
 from tests.warehouse.two_weeks import ITEMS, KEEP, RATINGS, Shop, item_id, two_weeks
 
-pytestmark = [pytest.mark.warehouse, pytest.mark.long]
+pytestmark = [pytest.mark.warehouse, pytest.mark.long, pytest.mark.timeout(3000)]
 
 # The page of the documentation is written where this says: make two-weeks.
 PAGE = "DCREC_TWO_WEEKS"

@@ -27,7 +27,8 @@ def turn_dial(scores: Numbers, a_hat: Numbers, of_row: Numbers, of_col: Numbers,
 def candidates(scores: Numbers, n: int, of_row: Numbers, of_col: Numbers, more: Numbers) -> tuple[Places, Places]:
     """Find (row, col) of all finite scores that may be among the n best of their row, in the order of the table.
 
-    A score is known to within ``of_row[row] * of_col[col] + more[row]``.
+    A score is known to within ``of_row[row] * of_col[col] + more[row]``. One that is NaN may be among the best: factors
+    are finite, and what BLAS has got wrong is decided pair by pair.
     """
     n_rows, n_cols = scores.shape
     heap, farthest = np.empty(min(n, n_cols), np.float64), 0.0
@@ -64,10 +65,10 @@ def candidates(scores: Numbers, n: int, of_row: Numbers, of_col: Numbers, more: 
 
 @jit
 def _any_reaches(run: Numbers, bar: float) -> bool:
-    """Whether a number is no less than the bar. All are compared, several at a time, not as many as it takes."""
+    """Whether a number is not below the bar. All are compared, several at a time, not as many as it takes."""
     reached = 0
     for place in range(len(run)):
-        reached |= run[place] >= bar
+        reached |= not (run[place] < bar)  # which a NaN is not
     return reached > 0
 
 

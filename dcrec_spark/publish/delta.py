@@ -7,14 +7,13 @@ it.
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.publish.warehouse import CatalogWarehouse, StagedTables, StoredRun, gather_runs, staged_place
 from dcrec_spark.spark.failures import SPARK_FAILURES
+from dcrec_spark.spark.planning import borrow
 
 APPLICATION = "dcrec-spark"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -48,7 +47,8 @@ class DeltaWarehouse(CatalogWarehouse):
     def show(self, staged: StagedTables, table: str) -> str:
         """Overwrite the table by what is staged. Delta counts it once, however often it is asked."""
         rows = self.spark.table(self.table(staged.places[table]))
-        writer = rows.writeTo(self.table(table)).option("userMetadata", self._metadata(staged.run_id, self.run_date))
+        run = {"writer": APPLICATION, "run_id": staged.run_id, "run_date": str(self.run_date)}
+        writer = rows.writeTo(self.table(table)).option("userMetadata", json.dumps(run))
         writer = writer.option("txnAppId", f"{APPLICATION}.{staged.run_id}").option("txnVersion", "1")
         try:
             writer.overwrite(F.lit(True))
@@ -107,7 +107,7 @@ class DeltaWarehouse(CatalogWarehouse):
                 self._restore(table, max(versions), histories[table][max(versions)])
 
     def _restore(self, table: str, version: int, metadata: str) -> None:
-        with self._user_metadata(metadata):
+        with borrow(self.spark, {USER_METADATA: metadata}):
             self.spark.sql(f"RESTORE TABLE {self.table(table)} TO VERSION AS OF {version}")
 
     def _tables(self) -> list[str]:
@@ -120,19 +120,6 @@ class DeltaWarehouse(CatalogWarehouse):
     def _versions(self, table: str) -> dict[int, str]:
         history = self.spark.sql(f"DESCRIBE HISTORY {self.table(table)}").collect()
         return {int(row["version"]): row["userMetadata"] or "" for row in history}
-
-    @staticmethod
-    def _metadata(run_id: str, run_date: object) -> str:
-        return json.dumps({"writer": APPLICATION, "run_id": run_id, "run_date": str(run_date)})
-
-    @contextmanager
-    def _user_metadata(self, metadata: str) -> Iterator[None]:
-        before = self.spark.conf.get(USER_METADATA, None)
-        self.spark.conf.set(USER_METADATA, metadata)
-        try:
-            yield
-        finally:
-            self.spark.conf.unset(USER_METADATA) if before is None else self.spark.conf.set(USER_METADATA, before)
 
 
 def _run_in(metadata: str) -> tuple[str, str] | None:

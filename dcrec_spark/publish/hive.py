@@ -73,9 +73,12 @@ class HiveWarehouse(CatalogWarehouse):
         self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
 
     def prune(self, table: str) -> None:
-        """Drop old tables that the view cannot show: of runs too old, and of publishers that died."""
+        """Drop old tables that the view cannot show: of runs too old, and of publishers that died.
+
+        A table that is older than all that the view can show is too old, or of a publisher that has lost already.
+        """
         held = {run.place for run in self._runs_of(table)}
-        self.drop_abandoned(table, {*held, self.now(table)})
+        self.drop_abandoned(table, {*held, self.now(table)}, min(held, default=""))
 
     def runs(self) -> list[StoredRun]:
         """List the runs that the views can show."""

@@ -87,11 +87,6 @@ class HadoopFileSystem:
         with _as_os_error(path):
             _write(self._files.create(self._path(path), False), content)  # do not overwrite
 
-    def create_empty(self, path: str) -> None:
-        """Create an empty file unless there is one of this name."""
-        with _as_os_error(path):
-            self._files.createNewFile(self._path(path))
-
     def replace(self, path: str, content: bytes) -> None:
         """Write a file, or an object of an object store, whatever was there."""
         with _as_os_error(path):
@@ -126,8 +121,9 @@ class HadoopFileSystem:
             raise kind(f"{path}: {first}") from error
 
     def append(self, path: str) -> Any | None:
-        """Open a file for appending, which HDFS allows one writer at a time. None while another has it open."""
+        """Open a file, made if need be, for appending. HDFS allows one writer at a time: None while another has it."""
         try:
+            self._files.createNewFile(self._path(path))
             return self._files.append(self._path(path))
         except Py4JJavaError as error:
             message = str(error.java_exception)

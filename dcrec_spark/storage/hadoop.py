@@ -72,7 +72,6 @@ class HadoopFiles(HadoopStore):
     def lock(self, path: str, seconds: float | None = None) -> Iterator[None]:
         """Hold the file open for appending: HDFS lets one writer do so, and forgets one that died."""
         patience = LOCK_SECONDS if seconds is None else seconds
-        self.create_empty(path)
         deadline = time.monotonic() + patience
         while (stream := self.append(path)) is None:
             if time.monotonic() > deadline:

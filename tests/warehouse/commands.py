@@ -19,13 +19,37 @@ from tests.warehouse.places import session_settings
 PAIRS = [(user, item, 1.0 + (user * item) % 5) for user in range(12) for item in range(10) if (user + item) % 3]
 RATINGS = "\n".join(["user,item,rating", *(f"{user},{item},{rating}" for user, item, rating in PAIRS)])
 JOB = "from dcrec_spark.jobs.command import main; main()"
-# Dies as it is about to commit to one place: Iceberg is committed by then, PostgreSQL before the directory too.
-KILLED = """
-import os, signal
+SINKS = """
+from dcrec_spark.publish.delta import DeltaWarehouse
+from dcrec_spark.publish.hive import HiveWarehouse
+from dcrec_spark.publish.iceberg import IcebergWarehouse
 from dcrec_spark.publish.object_store import ObjectStoreSink
 from dcrec_spark.publish.parquet import ParquetSink
 from dcrec_spark.publish.postgresql import PostgresqlWarehouse
-{place}.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+"""
+# Dies before a step of the commit to one place, or when the step is just made.
+KILLED = f"""{SINKS}
+import os, signal
+step = {{place}}.{{step}}
+def killed(*given):
+    if {{after}}:
+        step(*given)
+    os.kill(os.getpid(), signal.SIGKILL)
+{{place}}.{{step}} = killed
+"""
+# Spark's local directory is a small disk, which is full when one place stages.
+FULL = f"""{SINKS}
+import subprocess
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64M", "small", {{disk!r}}], check=True)
+stage = {{place}}.stage
+def stage_without_room(*given):
+    try:
+        with open({{disk!r}} + "/filler", "wb", buffering=0) as filler:
+            while filler.write(bytes(4096)):
+                pass
+    except OSError:
+        return stage(*given)
+{{place}}.stage = stage_without_room
 """
 
 
@@ -54,19 +78,19 @@ def done(*arguments: object) -> Result:
     return result
 
 
-def states_of(listed: Result) -> dict[str, list[str]]:
+def states_of(listed: str) -> dict[str, list[str]]:
     """What ``dcrec runs`` says of each run."""
-    return {line.split()[0]: line.split()[2:] for line in listed.stdout.splitlines()[1:] if line.strip()}
+    return {line.split()[0]: line.split()[2:] for line in listed.splitlines()[1:] if line.strip()}
 
 
 def error_of(refused: Result) -> str:
     return str(json.loads(refused.stderr.splitlines()[-1])["event"])
 
 
-def started(arguments: Sequence[object], before: str = "") -> subprocess.Popen[str]:
+def started(arguments: Sequence[object], before: str = "", prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
     """Start a command in a process of its own, which runs the lines ``before`` first."""
     return subprocess.Popen(
-        [sys.executable, "-c", f"{before}\n{JOB}", *map(str, arguments)],
+        [*prefix, sys.executable, "-c", f"{before}\n{JOB}", *map(str, arguments)],
         env=plain_environment(),
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -75,7 +99,16 @@ def started(arguments: Sequence[object], before: str = "") -> subprocess.Popen[s
     )
 
 
-def killed_before(place: str, arguments: Sequence[object]) -> None:
-    killed = started(arguments, KILLED.format(place=place))
-    _, errors = killed.communicate(timeout=600)
-    assert killed.returncode == -signal.SIGKILL, errors[-2000:]
+def killed(place: str, arguments: Sequence[object], step: str = "commit", after: bool = False) -> None:
+    """Run a command that is killed before a step of the sink of this name, or after it."""
+    process = started(arguments, KILLED.format(place=place, step=step, after=after))
+    _, errors = process.communicate(timeout=600)
+    assert process.returncode == -signal.SIGKILL, errors[-2000:]
+
+
+def done_apart(*arguments: object) -> str:
+    """What a command says that has to succeed, in a process of its own."""
+    process = started(arguments)
+    said, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors[-2000:]
+    return said

@@ -15,6 +15,7 @@ from dcrec_spark.data.listed import read_listed
 from dcrec_spark.data.read import pin_snapshot, read_ratings
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.publish.current import current_run
+from dcrec_spark.spark.jars import Jar, bring_jars
 from tests.jobs.job import SMALL, options_of
 from tests.warehouse.commands import PAIRS, done
 from tests.warehouse.servers import Postgresql
@@ -23,6 +24,10 @@ pytestmark = pytest.mark.warehouse
 
 ROWS = [(1, 10, 3.0), (1, 11, 4.0), (2, 10, 5.0)]
 LATER = [(3, 12, 1.0)]
+AVRO = Jar(
+    *("org.apache.spark", "spark-avro_2.13", "4.1.1"),
+    sha256="6a19d90bc3b6e88d8db0fa36a19273aa10fea2dbd7a62bb60e4cedd73051b32d",
+)
 COLUMNS = "user long, item long, rating double"
 
 
@@ -89,6 +94,16 @@ def test_postgresql_gives_a_table_or_a_query(
         read_listed(spark, "recommend.catalogue", "books_in", given, {"item": LongType()}, ("price",))
     with pytest.raises(ConfigError, match=r"input.format=jdbc; expected null"):
         pin_snapshot(spark, given.model_copy(update={"snapshot": "1"}))
+
+
+def test_avro_is_read_with_the_archive_of_this_spark(spark: SparkSession, scratch: Path, tmp_path: Path) -> None:
+    given = InputConfig(format="avro", path=str(tmp_path / "ratings"))
+    with pytest.raises(DataError, match=r"set spark\.conf\.spark\.jars\.packages=org\.apache\.spark:spark-avro"):
+        found(spark, given)
+    (archive,) = bring_jars(scratch, [AVRO])
+    spark.sql(f"ADD JAR {archive}")
+    spark.createDataFrame(ROWS, COLUMNS).write.format("avro").save(str(tmp_path / "ratings"))
+    assert found(spark, given) == ROWS
 
 
 def runs_of(table: str, output: Path) -> Callable[[], dict[str, Any]]:

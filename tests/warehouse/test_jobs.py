@@ -7,12 +7,24 @@ from pathlib import Path
 import pandas as pd
 import psycopg
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from dcrec_spark.publish.current import current_run, current_run_id
 from dcrec_spark.publish.parquet import ParquetSink, verify
 from tests.jobs.job import SMALL, options_of, read_table
-from tests.warehouse.commands import RATINGS, dcrec_with, done, error_of, killed_before, settings_file, states_of
+from tests.warehouse.commands import (
+    FULL,
+    RATINGS,
+    dcrec_with,
+    done,
+    done_apart,
+    error_of,
+    killed,
+    settings_file,
+    started,
+    states_of,
+)
 from tests.warehouse.judges import Judge, hadoop_judge, postgresql_judge
 from tests.warehouse.objects import BUCKET, CREDENTIALS, ObjectStore
 from tests.warehouse.servers import Hdfs, Postgresql
@@ -70,7 +82,7 @@ def test_a_run_publishes_the_same_rows_to_all_places(
 def test_killed_between_two_warehouses_the_same_command_ends_whole_and_rollback_takes_all_places_back(
     settings: Path, scratch: Path, database: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
-    record_property("tried", 2)
+    record_property("tried", 3)
     output, command = str(scratch / "nightly"), ["retrain", "--config", str(settings)]
     judges = judges_of(scratch, database, "nightly")
 
@@ -82,13 +94,14 @@ def test_killed_between_two_warehouses_the_same_command_ends_whole_and_rollback_
     whole = everywhere()
     assert whole == [[first] * len(whole[0])] * 2
 
-    killed_before("PostgresqlWarehouse", command)
+    killed("IcebergWarehouse", command, "show", after=True)  # of several tables
+    killed("PostgresqlWarehouse", command, "_show", after=True)  # inside its transaction
     assert current_run_id(output) == first
     (in_iceberg, *_), in_postgresql = everywhere()
     assert in_postgresql == whole[1]
     assert in_iceberg != first
 
-    killed_before("ParquetSink", command)
+    killed("ParquetSink", command)
     assert current_run_id(output) == first
     assert everywhere()[0] == everywhere()[1]
     assert set(everywhere()[1]).isdisjoint({first, in_iceberg})
@@ -101,7 +114,7 @@ def test_killed_between_two_warehouses_the_same_command_ends_whole_and_rollback_
         "iceberg": len(whole[0]),
         "postgresql": len(whole[0]),
     }
-    states = states_of(done("runs", "--config", settings))
+    states = states_of(done("runs", "--config", settings).stdout)
     assert states[first] == ["held"] * 3
     assert states[second] == ["current"] * 3
     assert states[in_iceberg] == ["held"]  # the killed run, in Iceberg only
@@ -115,6 +128,63 @@ def test_killed_between_two_warehouses_the_same_command_ends_whole_and_rollback_
     assert "is not held in output, postgresql; held everywhere:" in error_of(refused)
     assert first in error_of(refused)
     assert current_run_id(output) == first
+
+
+@pytest.mark.long
+def test_killed_inside_the_commits_to_hive_and_delta_the_same_command_ends_whole(
+    settings: Path, scratch: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """In processes of their own, one after the other: the metastore of these tests is one process's at a time."""
+    record_property("tried", 2)
+    derby = "spark.conf.spark.hadoop.javax.jdo.option.ConnectionURL"
+    own = {
+        "output.path": scratch / "apart",
+        "warehouses.iceberg": "null",
+        "warehouses.postgresql.url": "null",
+        "warehouses.hive": "apart_hive",
+        "warehouses.delta": "apart_delta",
+        "spark.conf.spark.sql.catalogImplementation": "hive",
+        derby: f"jdbc:derby:;databaseName={scratch}/metastore-apart;create=true",
+        "spark.conf.spark.sql.warehouse.dir": scratch / "apart-warehouse",
+    }
+    given = ["--config", settings, *options_of(own)]
+    done_apart("retrain", *given)
+    first = current_run_id(str(scratch / "apart"))
+    for place in ("HiveWarehouse", "DeltaWarehouse"):
+        killed(place, ["retrain", *given], "show", after=True)
+        assert current_run_id(str(scratch / "apart")) == first
+    done_apart("retrain", *given)
+    second = current_run_id(str(scratch / "apart"))
+    states = states_of(done_apart("runs", *given))
+    assert states[str(second)] == ["current"] * 3
+    assert states[str(first)] == ["held"] * 3
+    lists = DeltaTable(str(scratch / "apart-warehouse" / "apart_delta.db" / "recommendations")).to_pyarrow_table()
+    assert set(lists["run_id"].to_pylist()) == {second}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("place", ["IcebergWarehouse", "PostgresqlWarehouse"])
+def test_a_disk_that_is_full_as_a_warehouse_stages_ends_with_7_and_leaves_the_tables_of_before(
+    place: str, settings: Path, scratch: Path, database: psycopg.Connection
+) -> None:
+    name = f"full_{place.lower()}"
+    own = {
+        "output.path": scratch / name,
+        "warehouses.iceberg": f"lake.{name}",
+        "warehouses.postgresql.namespace": name,
+        "spark.conf.spark.local.dir": scratch / f"{name}-disk",
+    }
+    (scratch / f"{name}-disk").mkdir()
+    command = ["retrain", "--config", settings, *options_of(own)]
+    done(*command)
+    before = [set(judge("recommendations")["run_id"]) for judge in judges_of(scratch, database, name)]
+    full = FULL.format(place=place, disk=str(scratch / f"{name}-disk"))
+    process = started(command, full, ("unshare", "--map-root-user", "--mount"))
+    _, errors = process.communicate(timeout=600)
+    assert process.returncode == 7, errors[-3000:]
+    assert "a disk is full" in errors
+    assert [set(judge("recommendations")["run_id"]) for judge in judges_of(scratch, database, name)] == before
+    assert before == [{current_run_id(str(scratch / name))}] * 2
 
 
 def test_a_warehouse_that_is_not_there_is_refused_before_anything_is_fitted(settings: Path) -> None:
@@ -180,7 +250,7 @@ def test_a_run_on_s3_is_killed_and_run_again_listed_and_rolled_back(
     assert whole is not None
     assert whole.run_ids == {first}
 
-    killed_before("ObjectStoreSink", command)
+    killed("ObjectStoreSink", command)
     assert store.found("jobs/nightly") == whole
 
     outputs.append(done(*command))
@@ -192,7 +262,7 @@ def test_a_run_on_s3_is_killed_and_run_again_listed_and_rolled_back(
     assert [key for key in store.keys("jobs/nightly/.") if not key.endswith("/")] == []
 
     outputs.append(done("runs", "--config", settings))
-    assert {run: state for run, state in states_of(outputs[-1]).items() if run.startswith("2")} == {
+    assert {run: state for run, state in states_of(outputs[-1].stdout).items() if run.startswith("2")} == {
         first: ["held"],
         second: ["current"],
     }

@@ -1,9 +1,13 @@
 """What holds for every warehouse: readers find one run's tables, whole, whatever is published or taken back."""
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import psycopg
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
@@ -12,6 +16,7 @@ from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish import warehouse as warehouses
 from dcrec_spark.publish.warehouse import StagedTables
 from tests.warehouse.judges import Place
+from tests.warehouse.places import ROOT
 from tests.warehouse.tables import IDS, RUN_DATE, record
 
 pytestmark = pytest.mark.warehouse
@@ -96,6 +101,16 @@ def test_committed_twice_counts_once_and_of_two_publishers_the_first_wins(place:
     assert leftovers(place, spark) == []
 
 
+def test_a_rollback_before_the_verification_stays_and_the_run_is_held(place: Place) -> None:
+    place.publish("old")
+    staged = place.stage("new", users=3)
+    place.warehouse.commit(staged, record("new"))
+    place.warehouse.restore("old")
+    place.warehouse.verify(staged)
+    assert place.shows("old")
+    assert {run.run_id for run in place.warehouse.runs()} == {"old", "new"}
+
+
 def test_what_is_refused_or_taken_back_leaves_the_old_tables(place: Place, spark: SparkSession) -> None:
     place.publish("good")
 
@@ -115,6 +130,53 @@ def test_what_is_refused_or_taken_back_leaves_the_old_tables(place: Place, spark
     assert {run.run_id for run in place.warehouse.runs() if run.current} == {"good"}
 
 
+# The steps of the documentation, by what they speak of.
+FORGETTING = re.findall(
+    r"-- (\w+)\n(.*?)(?=\n *(?:--|```))", (ROOT / "docs/how-to/forget-a-user.md").read_text(), re.DOTALL
+)
+
+
+def files_of(place: Place, scratch: Path) -> list[Path]:
+    homes = {"hive": "spark-warehouse/{}.db", "delta": "spark-warehouse/{}.db", "iceberg behind sqlite": "sea/{}"}
+    return [path for path in (scratch / homes[place.kind].format(place.namespace)).rglob("*") if path.is_file()]
+
+
+def holds(place: Place, scratch: Path, user: str, database: psycopg.Connection) -> bool:
+    """Whether a user is anywhere in what a warehouse keeps, shown or not."""
+    if place.kind == "postgresql":
+        query = "select tablename from pg_tables where schemaname = %s"
+        names = [name for (name,) in database.execute(query, [place.namespace]).fetchall()]
+        rows = [
+            row for name in names for row in database.execute(f'select t::text from "{place.namespace}"."{name}" t')
+        ]
+        return any(user in text for (text,) in rows)
+    files = [path for path in files_of(place, scratch) if "_delta_log" not in path.parts]
+    parts = [pq.ParquetFile(path).read().to_pylist() for path in files if path.suffix == ".parquet"]
+    others = [path.read_bytes() for path in files if path.suffix != ".parquet"]
+    return any(user in row.values() for part in parts for row in part) or any(user.encode() in text for text in others)
+
+
+@pytest.mark.parametrize("place", ["hive", "iceberg behind sqlite", "delta", "postgresql"], indirect=True)
+def test_a_user_is_forgotten_by_the_steps_of_the_documentation(
+    place: Place, spark: SparkSession, scratch: Path, database: psycopg.Connection
+) -> None:
+    place.warehouse.keep = 2
+    gone = IDS[-4]
+    place.publish("with", names=LISTS)
+    assert holds(place, scratch, gone, database)
+    for run_id in ("without-1", "without-2", "without-3"):
+        place.publish(run_id, users=4, names=LISTS)
+    for kind, statements in FORGETTING:
+        if place.kind.startswith(kind.lower()):
+            catalog = place.warehouse.namespace.partition(".")[0]
+            own = statements.replace("shop.", f"{place.namespace}.").replace("CALL lake.", f"CALL {catalog}.")
+            for statement in filter(None, map(str.strip, own.split(";"))):
+                spark.sql(statement)
+    assert not holds(place, scratch, gone, database)
+    assert set(place.judge("recommendations")["run_id"]) == {"without-3"}
+    spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+
+
 def test_old_and_abandoned_tables_of_hive_go_and_a_foreign_one_is_refused(
     opened: Callable[..., Place], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +186,7 @@ def test_old_and_abandoned_tables_of_hive_go_and_a_foreign_one_is_refused(
         place.publish(run_id, 1, RUNS)
     abandoned = place.stage("dead", 1, RUNS)
     assert [run.run_id for run in hive.runs()] == ["two", "three"]
-    assert len(hive.places_of("runs")) == 4
+    assert len(hive.places_of("runs")) == 3  # the first one went with the fourth that is staged
     monkeypatch.setattr(warehouses, "ABANDONED_SECONDS", -1)
     hive.prune("runs")
     assert len(hive.places_of("runs")) == 2

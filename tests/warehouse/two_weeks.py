@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.publish.current import current_run_id
 from tests.jobs.job import SMALL, options_of
-from tests.warehouse.commands import dcrec_with, killed_before, settings_file, started
+from tests.warehouse.commands import dcrec_with, killed, settings_file, started
 from tests.warehouse.servers import Postgresql
 
 FIRST_DAY = date(2026, 11, 1)
@@ -209,7 +209,7 @@ def _no_database(shop: Shop, day: date) -> None:
 def _killed(shop: Shop, day: date) -> None:
     shop.ratings_come_in(day)
     before = shop.served()
-    killed_before("PostgresqlWarehouse", shop.command(day))
+    killed("PostgresqlWarehouse", shop.command(day))
     shop.add(day, "retrain, killed between Iceberg and PostgreSQL", -signal.SIGKILL, "killed", before)
     shop.retrain(day, "the same command again")
 

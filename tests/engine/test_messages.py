@@ -18,6 +18,7 @@ OUTBOX = [
 
 def test_table_names_receiver_sender_and_kind() -> None:
     table = messages.to_table(OUTBOX)
+    assert table["data"].num_chunks == len(OUTBOX)
     assert table.drop_columns("data").to_pylist() == [
         {"to_block": None, "from_block": 1, "kind": "sums"},
         {"to_block": 1, "from_block": 1, "kind": "memory"},
@@ -37,7 +38,7 @@ def test_messages_are_read_typed_and_in_the_order_of_their_senders() -> None:
 
 def test_data_is_read_without_a_copy() -> None:
     """An inbox may be most of a worker's memory. Sums stay on the driver, and keep no message in memory."""
-    table = messages.to_table(OUTBOX)
+    table = messages.to_table(OUTBOX).combine_chunks()
     buffer = table["data"].chunk(0).buffers()[2]
     at = buffer.address
     for message in messages.from_table(table):

@@ -25,7 +25,7 @@ from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
 from dcrec_spark.spark.compat import collect_arrow
-from dcrec_spark.spark.lineage import cores, fixed_placement
+from dcrec_spark.spark.lineage import cores, fixed_placement, task_memory
 from dcrec_spark.spark.planning import few_partitions
 
 _log = logging.getLogger(__name__)
@@ -141,18 +141,18 @@ def _build_sides(
     values: list[str],
     settings: LayoutSettings,
 ) -> dict[str, ClusterSide]:
-    parallel = cores(indexed.sparkSession)
+    parallel, of_task = cores(indexed.sparkSession), task_memory(indexed.sparkSession)
     wanted = {"user": settings.user_blocks, "item": settings.item_blocks}
-    least = {n: least_blocks(rows[n], rows[other], nonzeros, settings.width) for n, other in _OTHER.items()}
+    least = {n: least_blocks(rows[n], rows[other], nonzeros, settings.width, of_task) for n, other in _OTHER.items()}
     n_blocks = {n: block_count(rows[n], parallel, wanted[n], least[n]) for n in rows}
     items = _heavy_items(indexed, rows["user"], settings)
-    heavies = {"user": {"others": items}, "item": {"own": items}}
+    heavies = {"user": (None, items), "item": (items, None)}
     sides = {}
     for name, other in _OTHER.items():
         flags = [c for c in indexed.columns if c == "held_out"]
         entries = indexed.select(F.col(f"{name}_idx").alias("row"), F.col(f"{other}_idx").alias("col"), *values, *flags)
         source = rows[other], n_blocks[other]
-        plan = BlockPlan(n_blocks[name], source, values, settings.precision, **heavies[name])
+        plan = BlockPlan(n_blocks[name], source, values, settings.precision, *heavies[name])
         side = build_cluster_side(name, entries, ids[name], rows[name], plan)
         sides[name] = replace(side, broadcasts=settings.broadcasts(name, rows[name]))
     return sides

@@ -94,7 +94,7 @@ class Memory(threading.Thread):
     def run(self) -> None:
         """Look once a second."""
         while not self._ended.wait(1.0):
-            held = {process: _proportional(process) for process in _family(os.getpid())}
+            held = {process: _proportional(process) for process in family(os.getpid())}
             workers = [size for process, size in held.items() if _is_worker(process)]
             self._all, self._worker = max(self._all, sum(held.values())), max([self._worker, *workers])
 
@@ -105,7 +105,8 @@ class Memory(threading.Thread):
         return {"peak_gb": round(self._all / 2**20, 2), "worker_peak_gb": round(self._worker / 2**20, 2)}
 
 
-def _family(process: int) -> list[int]:
+def family(process: int) -> list[int]:
+    """Return a process and its descendants."""
     found = [process]
     for children in Path(f"/proc/{process}/task").glob("*/children"):
         try:
@@ -113,7 +114,7 @@ def _family(process: int) -> list[int]:
         except OSError:  # it has ended meanwhile
             continue
         for child in named:
-            found += _family(int(child))
+            found += family(int(child))
     return found
 
 
@@ -184,18 +185,19 @@ def measured(size: Size, master: str, conf: dict[str, str]) -> dict[str, object]
     }
     if size.users * size.items <= MOST_SCORES:
         seconds["ranking"] = ranked - fitted
-    shuffled = _shuffled(spark)
+    sent = shuffled(spark)
     return {
         **size._asdict(),
         **rows,
         "cores": spark.sparkContext.defaultParallelism,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         **memory.end(),
-        **shuffled,
+        **sent,
     }
 
 
-def _shuffled(spark: SparkSession) -> dict[str, float]:
+def shuffled(spark: SparkSession) -> dict[str, float]:
+    """Return the stages so far, and the GB that they sent and spilled."""
     context = spark.sparkContext
     with urlopen(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages?status=complete") as answer:
         stages = json.load(answer)

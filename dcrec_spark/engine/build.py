@@ -1,6 +1,7 @@
 """Construction of blocks, from a DataFrame of ratings or from arrays in this process."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -10,16 +11,19 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.engine import heavy_items
 from dcrec_spark.engine.blocks import FITTED, HELD_OUT, Block, first_place, read_only_arrays
-from dcrec_spark.engine.cells import Array, pack
+from dcrec_spark.engine.cells import Array, Arrays, cells_in, pack, unpack
 from dcrec_spark.engine.cluster import ClusterSide, cache_blocks
 from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.engine.process import ProcessSide
-from dcrec_spark.kernels.csr import by_row, index_type, take
+from dcrec_spark.kernels.csr import by_row, group_values, index_type, take
 from dcrec_spark.spark import compat
 
+PART_SCHEMA = "block int, data binary"
 BLOCK_SCHEMA = "block int, nonzeros long, duplicate_row long, duplicate_col long, data binary"
 # Routes are sorted by one number each: target block * _ROUTE_ROWS + row.
 _ROUTE_ROWS = 2**40
+# Pairs that a worker splits at once: some 150 MB.
+_PORTION_ROWS = 2**22
 
 
 class BlockPlan(NamedTuple):
@@ -28,6 +32,7 @@ class BlockPlan(NamedTuple):
     n_blocks : of the side. source : rows and blocks of the other side. values : columns that become arrays of the
     blocks. dtype : "float64" or "float32", the precision of the values. Stored in less where nothing is lost.
     own, others : the heavy rows of the side and of the other one (:mod:`dcrec_spark.engine.heavy_items`). None: none.
+    held_out : whether pairs say that they are held out.
     """
 
     n_blocks: int
@@ -36,6 +41,12 @@ class BlockPlan(NamedTuple):
     dtype: str
     own: Heavy | None = None
     others: Heavy | None = None
+    held_out: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        """Return what a pair has."""
+        return ["row", "col", *self.values, *(["held_out"] if self.held_out else [])]
 
 
 def build_cluster_side(name: str, nonzeros: DataFrame, ids: DataFrame, n_rows: int, plan: BlockPlan) -> ClusterSide:
@@ -46,28 +57,56 @@ def build_cluster_side(name: str, nonzeros: DataFrame, ids: DataFrame, n_rows: i
         ``held_out`` (boolean), the pairs where it is true are stored apart.
     ids : ``id, idx`` of this side, rows without nonzeros included.
     """
-    n_blocks, values = plan.n_blocks, plan.values
+    plan = plan._replace(held_out="held_out" in nonzeros.columns)
     if plan.own is not None:
         nonzeros = nonzeros.where(~F.col("row").isin(plan.own.idx.tolist()))
-    no_values = [F.lit(None).cast("double").alias(v) for v in values]
-    flags = ["held_out"] if "held_out" in nonzeros.columns else []
-    entries = nonzeros.select("row", "col", F.lit(0).cast("long").alias("key"), *values, *flags)
-    rows = ids.select(
-        F.col("idx").alias("row"),
-        F.lit(None).cast("long").alias("col"),
-        F.xxhash64(F.col("id").cast("string")).alias("key"),
-        *no_values,
-        *[F.lit(False).alias(flag) for flag in flags],
-    )
-    located = entries.unionByName(rows).withColumn("block", F.pmod("row", F.lit(n_blocks)).cast("int"))
+    rows = ids.select(F.col("idx").alias("row"), F.xxhash64(F.col("id").cast("string")).alias("key"))
+
+    def split(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for table in _portions(batches):
+            yield from split_by_block(table, plan.n_blocks)
 
     def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         contents = list(batches)
         if contents:
-            yield build_block(pa.Table.from_batches(contents), plan)
+            parts = [unpack(cell) for batch in contents for cell in cells_in(batch["data"])]
+            yield build_block(contents[0]["block"][0].as_py(), parts, plan)
 
-    built = compat.place(located, n_blocks, "block").mapInArrow(build, BLOCK_SCHEMA)
-    return ClusterSide(name, n_rows, n_blocks, cache_blocks(built, n_blocks))
+    parts = [frame.mapInArrow(split, PART_SCHEMA) for frame in (nonzeros.select(*plan.columns), rows)]
+    built = compat.place(parts[0].unionByName(parts[1]), plan.n_blocks, "block").mapInArrow(build, BLOCK_SCHEMA)
+    return ClusterSide(name, n_rows, plan.n_blocks, cache_blocks(built, plan.n_blocks))
+
+
+def _portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Gather small batches into tables of up to some millions of rows."""
+    gathered: list[pa.RecordBatch] = []
+    for batch in batches:
+        gathered.append(batch)
+        if sum(each.num_rows for each in gathered) >= _PORTION_ROWS:
+            yield pa.Table.from_batches(gathered)
+            gathered = []
+    if gathered:
+        yield pa.Table.from_batches(gathered)
+
+
+def split_by_block(table: pa.Table, n_blocks: int) -> Iterator[pa.RecordBatch]:
+    """Split pairs, or rows with their keys, by the block of their row, into cells: a shuffle of rows costs far more.
+
+    table : ``row``, and whatever else. In the cells a row is a position in its block.
+    """
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    block, columns["row"] = columns["row"] % n_blocks, columns["row"] // n_blocks
+    begins, order = group_values(block, n_blocks, np.arange(len(block), dtype=index_type(len(block))))
+    columns = {name: take(_compact(name, column), order) for name, column in columns.items()}
+    for number, (start, end) in enumerate(pairwise(begins)):
+        cell = pack({name: column[start:end] for name, column in columns.items()})
+        yield pa.RecordBatch.from_pydict({"block": pa.array([number], pa.int32()), "data": pa.array([cell])})
+
+
+def _compact(name: str, column: Array) -> Array:
+    if name in ("row", "col"):
+        return column.astype(index_type(int(column.max(initial=0)) + 1))
+    return column if name == "key" else narrow(column)
 
 
 def build_process_side(
@@ -91,20 +130,20 @@ def build_process_side(
     )
 
 
-def build_block(table: pa.Table, plan: BlockPlan) -> pa.RecordBatch:
-    """Build one block from its nonzeros and its rows' keys, which come in any order. The result has a total order.
+def build_block(block: int, parts: Sequence[Arrays], plan: BlockPlan) -> pa.RecordBatch:
+    """Build one block from its parts, which come in any order. The result has a total order.
 
+    parts : of :func:`split_by_block`: pairs, or rows with their keys.
     Returns one row of :data:`BLOCK_SCHEMA`, with the first pair, if any, that occurs twice.
     """
-    block, n_blocks = table["block"][0].as_py(), plan.n_blocks
-    is_row = np.asarray(table["col"].is_null())
-    position = table["row"].to_numpy() // n_blocks
-    row_key = np.zeros(int(is_row.sum()), np.int64)
-    row_key[position[is_row]] = table["key"].to_numpy()[is_row]
-
-    nonzeros = table.filter(pa.array(~is_row))
-    names = [name for name in ("col", *plan.values, "held_out") if name in nonzeros.column_names]
-    pairs = {"row": position[~is_row], **{name: nonzeros[name].to_numpy() for name in names}}
+    n_blocks, rows = plan.n_blocks, [part for part in parts if "key" in part]
+    of_pairs = [part for part in parts if "key" not in part]
+    place = _joined(rows, "row", np.int64)
+    row_key = np.zeros(len(place), np.int64)
+    row_key[place] = _joined(rows, "key", np.int64)
+    pairs = {name: _joined(of_pairs, name) for name in plan.columns}
+    if plan.held_out:
+        pairs["held_out"] = pairs["held_out"].astype(np.bool_)
     own = {} if plan.own is None else plan.own.of_block(block, n_blocks)
     arrays, repeated = _contents(pairs, row_key, plan, own)
     duplicate: tuple[int | None, int | None] = None, None
@@ -119,6 +158,11 @@ def build_block(table: pa.Table, plan: BlockPlan) -> pa.RecordBatch:
             "data": pa.array([pack(arrays)], pa.binary()),
         }
     )
+
+
+def _joined(parts: Sequence[Arrays], name: str, dtype: type[np.generic] = np.uint8) -> Array:
+    """Concatenate arrays, in the type that holds all of them. ``dtype`` without any."""
+    return np.concatenate([np.empty(0, dtype), *(part[name] for part in parts)])
 
 
 def _contents(

@@ -20,7 +20,7 @@ from typing import Self
 
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine import messages
@@ -58,7 +58,7 @@ class ClusterSide:
                 state = collected_state(messages.from_table(collect_arrow(outbox)))
             else:
                 cached = keep(outbox)
-                to_driver = messages.from_table(collect_arrow(_of_kind(cached.frame, Kind.SUMS, Kind.HEAVY)))
+                to_driver = messages.from_table(collect_arrow(cached.where(_is_of(Kind.SUMS, Kind.HEAVY))))
                 needs = needed_by(state for state in (source, previous) if state) | {from_driver}
                 state = State(add_up_sums(to_driver), outbox=cached, needs=needs)
             require_finite(self, state)
@@ -80,14 +80,15 @@ class ClusterSide:
         """Return the side with new blocks, which are computed when this returns."""
         with _broadcast(self.frame, FromDriver.of(source, previous)) as from_driver:
             outbox = replace(self, broadcasts=False).plan(kernel, from_driver, source, previous)
-            rebuilt = replace(self, frame=cache_blocks(_memory_cells(outbox), self.n_blocks), lent=False)
+            cells = _memory_cells(outbox.where(_is_of(Kind.MEMORY)))
+            rebuilt = replace(self, frame=cache_blocks(cells, self.n_blocks), lent=False)
             rebuilt.frame.count()
         return rebuilt
 
     def memories(self, state: State) -> DataFrame:
         """Return each block's memory or, without one, its rows: ``block int, data binary``."""
         if state.outbox is not None:
-            return _memory_cells(_frame(state))
+            return _memory_cells(_kept(state).where(_is_of(Kind.MEMORY)))
         cells = {block: pack(self._memory(state, block)) for block in range(self.n_blocks)}
         table = pa.table({"block": pa.array(cells.keys(), pa.int32()), "data": pa.array(cells.values(), pa.binary())})
         return frame_of_arrow(self.frame.sparkSession, table)
@@ -108,7 +109,7 @@ class ClusterSide:
     def plan(self, kernel: Kernel, from_driver: Broadcasted, source: State | None, previous: State | None) -> DataFrame:
         """Plan a half-step: the messages of all blocks, which Spark computes when they are read."""
         inboxes = [
-            _of_kind(_frame(state), *kinds)
+            _kept(state).where(_is_of(*kinds))
             for state, kinds in ((source, (Kind.ROWS, Kind.PARTS)), (previous, (Kind.MEMORY,)))
             if state is not None and state.outbox is not None
         ]
@@ -150,7 +151,7 @@ def state_of_memories(cells: DataFrame, cached: DataFrame) -> State:
     block = F.col("block")
     kind = F.lit(Kind.MEMORY.value).alias("kind")
     outbox = cells.select(block.alias("to_block"), block.alias("from_block"), kind, "data")
-    return State({}, outbox=Kept(outbox, cached))
+    return State({}, outbox=Kept(outbox, cached, outbox))
 
 
 @contextmanager
@@ -164,15 +165,15 @@ def _broadcast(frame: DataFrame, value: FromDriver) -> Iterator[Broadcasted]:
         raise
 
 
-def _frame(state: State) -> DataFrame:
+def _kept(state: State) -> Kept:
     if not isinstance(state.outbox, Kept):
         raise TypeError("expected a result whose rows are on the cluster, found one of this process")
-    return state.outbox.frame
+    return state.outbox
 
 
-def _of_kind(outbox: DataFrame, *kinds: Kind) -> DataFrame:
-    return outbox.where(F.col("kind").isin([kind.value for kind in kinds]))
+def _is_of(*kinds: Kind) -> Column:
+    return F.col("kind").isin([kind.value for kind in kinds])
 
 
-def _memory_cells(outbox: DataFrame) -> DataFrame:
-    return _of_kind(outbox, Kind.MEMORY).select(F.col("to_block").alias("block"), "data")
+def _memory_cells(messages_to_itself: DataFrame) -> DataFrame:
+    return messages_to_itself.select(F.col("to_block").alias("block"), "data")

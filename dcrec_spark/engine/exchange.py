@@ -54,19 +54,20 @@ def _outbox(number: int, block: Block, update: Update, broadcasts: bool) -> list
     sums = checked_sums(update.sums, update.rows)
     if broadcasts:
         sums |= {f"{heavy_items.PART}{name}": part for name, part in update.parts.items()}
-    outbox = [Message.of(None, number, Kind.SUMS, **sums)]
-    if heavy_items.has_own(block):
-        slot, rows = block[heavy_items.SLOT], update.rows[block[heavy_items.ROW]]
-        outbox.append(Message.of(None, number, Kind.HEAVY, slot=slot, rows=rows))
+    outbox: list[Message] = []
     if update.memory or not broadcasts:
         outbox.append(Message.of(number, number, Kind.MEMORY, **(update.memory or {ROWS: update.rows})))
     if broadcasts:
         outbox.append(Message.of(None, number, Kind.ROWS, rows=update.rows))
-        return outbox
-    for target, places in enumerate(block.routes):
-        outbox.append(Message.of(target, number, Kind.ROWS, rows=update.rows[places]))
-    by_block = heavy_items.by_block(block, update.parts)
-    return outbox + [Message.of(target, number, Kind.PARTS, **parts) for target, parts in by_block]
+    else:
+        outbox += [Message.of(to, number, Kind.ROWS, rows=update.rows[at]) for to, at in enumerate(block.routes)]
+        by_block = heavy_items.by_block(block, update.parts)
+        outbox += [Message.of(to, number, Kind.PARTS, **parts) for to, parts in by_block]
+    # Messages to the driver come last: Spark caches a few megabytes at a time, and reads these without the others.
+    if heavy_items.has_own(block):
+        slot, rows = block[heavy_items.SLOT], update.rows[block[heavy_items.ROW]]
+        outbox.append(Message.of(None, number, Kind.HEAVY, slot=slot, rows=rows))
+    return [*outbox, Message.of(None, number, Kind.SUMS, **sums)]
 
 
 def add_up_sums(outbox: Iterable[Message]) -> dict[str, Array]:

@@ -58,9 +58,9 @@ class Message(NamedTuple):
 
 
 def to_table(messages: Sequence[Message]) -> pa.Table:
-    """Write messages to a table of :data:`SCHEMA`."""
-    columns = zip(*messages, strict=True) if messages else [[]] * len(_ARROW_SCHEMA)
-    return pa.table([list(column) for column in columns], schema=_ARROW_SCHEMA)
+    """Write messages to a table of :data:`SCHEMA`, each a piece of its own: Spark reads one at a time."""
+    pieces = [pa.record_batch([[value] for value in message], schema=_ARROW_SCHEMA) for message in messages]
+    return pa.Table.from_batches(pieces, _ARROW_SCHEMA)
 
 
 def from_table(table: pa.Table) -> list[Message]:

@@ -17,7 +17,7 @@ from weakref import WeakSet, finalize
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import Broadcast, StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError
@@ -43,6 +43,14 @@ def cores(spark: SparkSession) -> int:
     if not is_classic(spark):
         return max(1, spark.range(_MANY).select(F.spark_partition_id()).distinct().count())
     return max(1, spark.sparkContext.defaultParallelism)
+
+
+def task_memory(spark: SparkSession) -> float:
+    """Return the bytes that each task may take of its executor's heap, for data on its way and cached. 0 if unknown."""
+    store: Any = spark.sparkContext._jsc.sc().statusStore().executorList(True)
+    executors = [store.apply(number) for number in range(store.size())]
+    # The driver of a cluster has no cores for tasks.
+    return min((each.maxMemory() / each.totalCores() for each in executors if each.totalCores()), default=0.0)
 
 
 def is_local(spark: SparkSession) -> bool:
@@ -90,21 +98,29 @@ def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
 
 def keep(frame: DataFrame) -> "Kept":
     """Persist a frame and return the same rows with a plan of one scan. The lineage stays complete."""
-    session = frame.sparkSession
     frame.persist(StorageLevel.MEMORY_AND_DISK)
+    return Kept(_cut(frame), frame, frame)
+
+
+def _cut(frame: DataFrame) -> DataFrame:
+    session = frame.sparkSession
     if not is_classic(session):  # the plan grows with each use: no fit goes over blocks there
-        return Kept(frame, frame)
+        return frame
     rows = frame._jdf.queryExecution().toRdd()
-    cut = session._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False)
-    return Kept(DataFrame(cut, session), frame)
+    return DataFrame(session._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False), session)
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Persisted rows: ``frame`` reads them by a plan of one scan, ``cached`` frees them."""
+    """Persisted rows: ``frame`` reads them by a plan of one scan, ``whole`` by their own, ``cached`` frees them."""
 
     frame: DataFrame
     cached: DataFrame
+    whole: DataFrame
+
+    def where(self, condition: Column) -> DataFrame:
+        """Return some of the rows by a plan of one scan, which skips cached pieces without any of them."""
+        return _cut(self.whole.where(condition))
 
     def release(self) -> None:
         """Free the cached rows."""
@@ -114,7 +130,7 @@ class Kept:
         """Write the rows where they survive the loss of an executor, and end their lineage there."""
         reliable = checkpoint_directory(self.frame.sparkSession) is not None
         frame = self.frame.checkpoint(eager=True) if reliable else self.frame.localCheckpoint(eager=True)
-        return Kept(frame, frame), Checkpoint(frame)
+        return Kept(frame, frame, frame), Checkpoint(frame)
 
 
 # Cached frames that are in use; and copies of those that nobody refers to any more.

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from dcrec_spark.engine.blocks import Block, block_rows
-from dcrec_spark.engine.build import BlockPlan, build_block
+from dcrec_spark.engine.build import BlockPlan, build_block, split_by_block
 from dcrec_spark.engine.cells import Array, Arrays, unpack
 from dcrec_spark.engine.exchange import FromDriver, add_up_sums, collected_state, update_block
 from dcrec_spark.engine.heavy_items import Heavy
@@ -119,25 +119,20 @@ def memory_sides(
             light = ~np.isin(mine["item"], own.idx)
             mine = {column: values[light] for column, values in mine.items()}
         columns = [column for column in mine if column not in ("user", "item", "held_out")]
-        plan = BlockPlan(n_blocks[n], source, columns, dtype, **heavies)
+        plan = BlockPlan(n_blocks[n], source, columns, dtype, **heavies, held_out="held_out" in pairs)
         blocks = []
         for b in range(n_blocks[n]):
-            table = block_table(mine, name, other, keys[n], b, n_blocks[n])
-            blocks.append(build_block(table, plan)["data"][0].as_py())
+            parts = block_parts(mine, name, other, keys[n], b, n_blocks[n])
+            blocks.append(build_block(b, parts, plan)["data"][0].as_py())
         sides.append(MemorySide(name, len(keys[n]), blocks, broadcasts[n]))
     return sides[0], sides[1]
 
 
-def block_table(pairs: Mapping[str, Array], name: str, other: str, key: Array, block: int, n_blocks: int) -> pa.Table:
+def block_parts(
+    pairs: Mapping[str, Array], name: str, other: str, key: Array, block: int, n_blocks: int
+) -> list[Arrays]:
     """The pairs and rows of one block, as a partition of the cluster has them."""
-    mine, rows = pairs[name] % n_blocks == block, np.arange(block, len(key), n_blocks)
-    nothing = pa.nulls(len(rows))
-    of_pairs = {column: pa.array(values[mine]) for column, values in pairs.items() if column not in (name, other)}
-    columns = {
-        "row": pa.chunked_array([pa.array(pairs[name][mine]), pa.array(rows)]),
-        "col": pa.chunked_array([pa.array(pairs[other][mine]), nothing.cast(pa.int64())]),
-        "key": pa.chunked_array([pa.array(np.zeros(mine.sum(), np.int64)), pa.array(key[rows])]),
-        "block": pa.array(np.full(mine.sum() + len(rows), block, np.int32)),
-        **{c: pa.chunked_array([values, nothing.cast(values.type)]) for c, values in of_pairs.items()},
-    }
-    return pa.table(columns)
+    rest = {column: values for column, values in pairs.items() if column not in (name, other)}
+    tables = {"row": pairs[name], "col": pairs[other], **rest}, {"row": np.arange(len(key)), "key": key}
+    parts = [list(split_by_block(pa.table(dict(table)), n_blocks))[block] for table in tables]
+    return [unpack(part["data"][0].as_py()) for part in parts]

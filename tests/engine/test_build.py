@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.build import BlockPlan, build_block, build_cluster_side
-from dcrec_spark.engine.cells import Array, unpack
+from dcrec_spark.engine.cells import Array, Arrays, unpack
 from dcrec_spark.spark.lineage import fixed_placement
-from tests.engine.memory_side import block_table
+from tests.engine.memory_side import block_parts
 from tests.frames import frame_of
 
 
@@ -37,16 +37,20 @@ def key_of(rows: Array) -> Array:
     return np.asarray(1000 + 7 * rows, np.int64)
 
 
-def shuffled(ratings: Ratings, block: int, seed: int = 0) -> pa.Table:
-    """What one partition holds before it becomes a block: its nonzeros and its rows."""
-    pairs = {"row": ratings.row, "col": ratings.col, "rating": ratings.value}
-    table = block_table(pairs, "row", "col", key_of(np.arange(ratings.n_rows)), block, ratings.row_blocks)
-    return table.take(pa.array(np.random.default_rng(seed).permutation(table.num_rows)))
+def shuffled(ratings: Ratings, block: int, seed: int = 0) -> list[Arrays]:
+    """What one partition holds before it becomes a block: its rows, and its nonzeros in three parts."""
+    order = np.random.default_rng(seed).permutation(len(ratings.row))
+    parts = []
+    for places in np.array_split(order, 3):
+        pairs = {"row": ratings.row[places], "col": ratings.col[places], "rating": ratings.value[places]}
+        key = key_of(np.arange(ratings.n_rows)) if not parts else np.empty(0, np.int64)
+        parts += block_parts(pairs, "row", "col", key, block, ratings.row_blocks)
+    return parts
 
 
 def build(ratings: Ratings, block: int, seed: int = 0, dtype: str = "float64") -> pa.RecordBatch:
     plan = BlockPlan(ratings.row_blocks, (ratings.n_cols, ratings.col_blocks), ["rating"], dtype)
-    return build_block(shuffled(ratings, block, seed), plan)
+    return build_block(block, shuffled(ratings, block, seed), plan)
 
 
 def contents(ratings: Ratings, block: int) -> dict[str, Array]:

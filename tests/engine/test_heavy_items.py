@@ -30,9 +30,8 @@ def with_heavy(draw: st.DrawFn) -> tuple[Ratings, Heavy]:
 
 def block_of(ratings: Ratings, block: int, **heavies: Heavy) -> Block:
     source = ratings.n_cols, ratings.col_blocks
-    cell = build_block(
-        shuffled(ratings, block), BlockPlan(ratings.row_blocks, source, ["rating"], "float64", **heavies)
-    )
+    plan = BlockPlan(ratings.row_blocks, source, ["rating"], "float64", **heavies)
+    cell = build_block(block, shuffled(ratings, block), plan)
     return Block(unpack(cell["data"][0].as_py()))
 
 

@@ -7,11 +7,13 @@ from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from dcrec_spark.spark import cancellation, lineage
 from dcrec_spark.spark.cancellation import end_work
 from dcrec_spark.spark.lineage import cache_while_used, fixed_placement
 from dcrec_spark.spark.planning import ADAPTIVE_CACHE, PARTITION_BYTES, SHUFFLE_PARTITIONS, few_partitions, rows_at_most
+from dcrec_spark.spark.session import jvm_limits
 
 
 def test_the_size_decides_and_never_more_than_the_session_has(plain: SparkSession) -> None:
@@ -35,6 +37,22 @@ def test_a_cache_that_was_computed_bounds_what_is_picked_from_it(spark: SparkSes
     assert rows_at_most(cached.unionAll(cached)) is None
     cached.unpersist()
     assert rows_at_most(cached) is None
+
+
+def test_a_task_has_its_share_of_the_heap(spark: SparkSession) -> None:
+    heap, _ = jvm_limits(spark)
+    assert 0.2 * heap < lineage.cores(spark) * lineage.task_memory(spark) < heap
+
+
+def test_what_is_picked_from_kept_rows_is_picked_from_their_cache(spark: SparkSession) -> None:
+    """Pieces of the cache without any of them are not read."""
+    kept = lineage.keep(spark.range(100, numPartitions=4).selectExpr("id", "cast(id div 25 AS string) AS kind"))
+    wanted = F.col("kind").isin(["1", "3"])
+    assert sorted(row.id for row in kept.where(wanted).collect()) == [*range(25, 50), *range(75, 100)]
+    scan = kept.whole.where(wanted)._jdf.queryExecution().executedPlan().toString()
+    assert "InMemoryTableScan [id" in scan
+    assert "[kind" in scan.partition("InMemoryTableScan [")[2].partition("]")[2]
+    kept.release()
 
 
 ADAPTIVE = "spark.sql.adaptive.enabled"

@@ -25,7 +25,7 @@ from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings
 from dcrec_spark.spark.compat import collect_arrow
-from dcrec_spark.spark.lineage import cores, fixed_placement
+from dcrec_spark.spark.lineage import cores, fixed_placement, task_memory
 from dcrec_spark.spark.planning import few_partitions
 
 _log = logging.getLogger(__name__)
@@ -124,7 +124,8 @@ def lay_out_on_cluster(
         resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
         indexed = scratch.cache(encode(pairs, ids["user"], ids["item"]))
         wanted = {"user": settings.user_blocks, "item": settings.item_blocks}
-        least = {n: least_blocks(rows[n], rows[other], nonzeros, settings.width) for n, other in _OTHER.items()}
+        sizes = nonzeros, settings.width, task_memory(spark)
+        least = {name: least_blocks(rows[name], rows[other], *sizes) for name, other in _OTHER.items()}
         n_blocks = {n: block_count(rows[n], cores(spark), wanted[n], least[n]) for n in rows}
         items = _heavy_items(indexed, rows["user"], settings)
         heavies, sides = {"user": {"others": items}, "item": {"own": items}}, {}

@@ -1,0 +1,124 @@
+"""Whole fits over a cluster's blocks against MLlib's ALS, in turn: seconds, CPU seconds of all processes, bytes sent.
+
+    python -m benchmarks.clusters NAME...     measures these, each in a fresh process
+    python -m benchmarks.clusters --list      the names
+
+Each adds itself to benchmarks/results/clusters.json. The cluster is local: two executors of one core.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import click
+
+from benchmarks import data
+from benchmarks.measure import clock_fit, versions
+from benchmarks.peers import mllib
+from benchmarks.sizes import SHOWN, family, shuffled
+from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark.spark.session import build_session
+
+RESULTS = Path(__file__).parent / "results" / "clusters.json"
+MASTER, ROUNDS = "local-cluster[2,1,4096]", 2
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Case(NamedTuple):
+    """Ratings, the models' rank and iterations, and the heap of each executor."""
+
+    users: int
+    items: int
+    ratings: int
+    rank: int
+    sweeps: int
+    heap: str = "3g"
+    both_stages: bool = False
+
+
+CASES = {
+    "few-users": Case(70_000, 10_000, 8_000_000, 50, 5),
+    "many-users-10": Case(300_000, 300_000, 6_000_000, 10, 5),
+    "many-users-50": Case(300_000, 300_000, 6_000_000, 50, 3),
+    "both-stages": Case(300_000, 300_000, 6_000_000, 10, 5, both_stages=True),
+    "small-heap-10": Case(300_000, 300_000, 6_000_000, 10, 5, "1g"),
+    "small-heap-50": Case(300_000, 300_000, 6_000_000, 50, 3, "1g"),
+    "both-stages-small-heap": Case(300_000, 300_000, 6_000_000, 10, 5, "1g", both_stages=True),
+}
+
+
+def estimator(case: Case, precision: str) -> DeconfoundedMF:
+    """The classical model, or both stages, over blocks."""
+    settings: dict[str, Any] = {"maxIter": case.sweeps, "precision": precision, "exchange": "blocks", "tol": 0.0}
+    model = DeconfoundedMF.forCounts(rank=case.rank).setParams(**settings)
+    if case.both_stages:
+        return model.setParams(exposureModel=PoissonFactorization(rank=case.rank, **settings))
+    return model.setParams(adjustment="none")
+
+
+def cpu_seconds() -> float:
+    """Seconds that the cores have spent on this process and on all those that it started."""
+    spent = 0
+    for process in family(os.getpid()):
+        try:
+            fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        spent += int(fields[11]) + int(fields[12])
+    return spent / TICKS
+
+
+def measured(case: Case) -> dict[str, Any]:
+    """Medians of some rounds after a warm one."""
+    spark = build_session("clusters", MASTER, {**SHOWN, "spark.executor.memory": case.heap})
+    spark.sparkContext.setCheckpointDir(str(data.CACHE / "checkpoints"))
+    path = data.synthetic(case.users, case.items, case.ratings)
+    ratings = spark.read.parquet(str(path)).repartition(2).persist()
+    ratings.count()
+    fits: dict[str, Callable[[], Any]] = {
+        p: lambda p=p: estimator(case, p).fit(ratings) for p in ("float64", "float32")
+    }
+    fits["MLlib"] = lambda: mllib(case.rank, case.sweeps).fit(ratings)
+    seen: dict[str, list[tuple[float, float, float]]] = {name: [] for name in fits}
+    for _ in range(ROUNDS + 1):
+        for name, fit in fits.items():
+            cpu, sent = cpu_seconds(), shuffled(spark)["shuffled_gb"]
+            seconds = clock_fit(fit)
+            seen[name].append((seconds, cpu_seconds() - cpu, shuffled(spark)["shuffled_gb"] - sent))
+            print(name, *(round(number, 2) for number in seen[name][-1]), file=sys.stderr, flush=True)
+    found = {name: [round(median(turn), 2) for turn in zip(*turns[1:], strict=True)] for name, turns in seen.items()}
+    names = "seconds", "cpu_seconds", "sent_gb"
+    ratios = {
+        p: round(median(a[0] / b[0] for a, b in zip(seen[p][1:], seen["MLlib"][1:], strict=True)), 2)
+        for p in ("float64", "float32")
+    }
+    return {**case._asdict(), **{n: dict(zip(names, turn, strict=True)) for n, turn in found.items()}, "ratio": ratios}
+
+
+@click.command(help=__doc__)
+@click.argument("names", nargs=-1, type=click.Choice(list(CASES)))
+@click.option("--list", "listed", is_flag=True, help="Show the names.")
+@click.option("--here", is_flag=True, help="Measure one in this process, and print it.")
+def main(names: tuple[str, ...], listed: bool, here: bool) -> None:
+    if listed:
+        print("\n".join(CASES))
+        return
+    if here:
+        print(json.dumps(measured(CASES[names[0]])))
+        return
+    for name in names:
+        command = [sys.executable, "-m", "benchmarks.clusters", "--here", name]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        found = {**json.loads(done.stdout.splitlines()[-1]), **versions(f"python -m benchmarks.clusters {name}")}
+        seen = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        RESULTS.write_text(json.dumps({**seen, name: found}, indent=2) + "\n")
+        print(name, found["ratio"], flush=True)
+
+
+if __name__ == "__main__":
+    main()

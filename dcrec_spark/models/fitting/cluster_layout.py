@@ -128,13 +128,13 @@ def lay_out_on_cluster(
         least = {name: least_blocks(rows[name], rows[other], *sizes) for name, other in _OTHER.items()}
         n_blocks = {n: block_count(rows[n], cores(spark), wanted[n], least[n]) for n in rows}
         items = _heavy_items(indexed, rows["user"], settings)
-        heavies, sides = {"user": {"others": items}, "item": {"own": items}}, {}
+        heavies, sides = {"user": (None, items), "item": (items, None)}, {}
         held_out = [c for c in indexed.columns if c == "held_out"]
         with fixed_placement(spark):
             for name, other in _OTHER.items():
                 places = F.col(f"{name}_idx").alias("row"), F.col(f"{other}_idx").alias("col")
                 source = rows[other], n_blocks[other]
-                plan = BlockPlan(n_blocks[name], source, values, settings.precision, **heavies[name])
+                plan = BlockPlan(n_blocks[name], source, values, settings.precision, *heavies[name])
                 entries = indexed.select(*places, *values, *held_out)
                 side = build_cluster_side(name, entries, ids[name], rows[name], plan)
                 sides[name] = resources.add(replace(side, broadcasts=settings.broadcasts(name, rows[name])))

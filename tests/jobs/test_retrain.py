@@ -118,7 +118,7 @@ def test_the_record_says_what_was_done(run: Path) -> None:
     assert {stage: len(values) for stage, values in record["objectives"].items()} == {"exposure": 6, "outcome": 5}
     assert record["converged"]["outcome"] is False
     (warning,) = (text for text in record["warnings"] if text.startswith("outcome stopped"))
-    assert warning.startswith("outcome stopped after 5 iterations, J still falling by ")
+    assert warning.startswith("outcome stopped after 5 iterations, the objective still falling by ")
     (row,) = read_table(run, "runs").to_dict("records")
     for name in ("run_id", "name", "status", "exit_code", "model_version", "config_hash", "data_fingerprint"):
         assert row[name] == record[name]

@@ -3,7 +3,7 @@
 import shutil
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
@@ -58,7 +58,8 @@ def run_job(
     why.
     """
     run = Run.begin(job.name, config, reporter.new_run())
-    with nullcontext() if dry_run else leave_traces(run), explain_unreachable(), ExitStack() as resources:
+    traces, resources = nullcontext() if dry_run else leave_traces(run), ExitStack()
+    with traces, explain_unreachable(), explain_full_disk(config), resources:
         output = output_path(config)
         job.check(config)
         with reporter.step("start Spark"):
@@ -141,8 +142,7 @@ def _show_plan(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -
 
 
 def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Finished[ResultT] | None:
-    directories = {"output.path": context.output, **scratch_places(context.spark)}
-    with _explain_stop(context), explain_full_disk(directories):
+    with _explain_stop(context):
         try:
             outputs = job.transform(context, job.extract(context))
         except NothingNew as reason:
@@ -227,14 +227,16 @@ def _state(context: Context[Any]) -> str:
 
 
 @contextmanager
-def explain_full_disk(directories: Mapping[str, str]) -> Iterator[None]:
-    """Turn what a full disk raises into a ``DiskFullError`` that names ``directories``: setting -> path, or several."""
+def explain_full_disk(config: JobConfig) -> Iterator[None]:
+    """Turn what a full disk raises into a ``DiskFullError`` that names the directories a run writes to."""
     try:
         yield
     except Exception as error:
         reason = full_disk(error)
         if reason is None or interruption(error) is not None:
             raise
+        scratch = scratch_places(SparkSession.getActiveSession(), config.spark.conf)
+        directories = {"output.path": output_path(config), **scratch}
         rooms = "; ".join(
             f"{setting} {path} ({room_at(path)})" for setting, paths in directories.items() for path in paths.split(",")
         )

@@ -333,13 +333,17 @@ def _escape(text: str) -> str:
     return re.sub(r"[\\ :=#!]", r"\\\g<0>", text).replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
 
 
-def scratch_places(session: SparkSession) -> dict[str, str]:
-    """Name the directories that Spark writes to on its way, by the settings that say where. Several have commas."""
-    if not is_classic(session):  # Spark Connect keeps its paths to itself
+def scratch_places(session: SparkSession | None, conf: Mapping[str, str]) -> dict[str, str]:
+    """Name the directories that Spark writes to on its way, by the settings that say where. Several have commas.
+
+    session : None where it did not start. conf : what it was to start with.
+    """
+    if session is not None and not is_classic(session):  # Spark Connect keeps its paths to itself
         return {}
-    context = session.sparkContext
-    scratch = os.environ.get("SPARK_LOCAL_DIRS") or context.getConf().get("spark.local.dir", tempfile.gettempdir())
-    places = {"spark.local.dir": scratch, "spark.checkpoint_dir": context.getCheckpointDir()}
+    context = None if session is None else session.sparkContext
+    conf = conf if context is None else dict(context.getConf().getAll())
+    scratch = os.environ.get("SPARK_LOCAL_DIRS") or conf.get("spark.local.dir") or tempfile.gettempdir()
+    places = {"spark.local.dir": scratch, "spark.checkpoint_dir": context and context.getCheckpointDir()}
     return {setting: path for setting, path in places.items() if path}
 
 

@@ -40,7 +40,7 @@ def killed(*given):
 # Spark's local directory is a small disk, which is full when one place stages.
 FULL = f"""{SINKS}
 import subprocess
-subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64M", "small", {{disk!r}}], check=True)
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size={{size}}", "small", {{disk!r}}], check=True)
 stage = {{place}}.stage
 def stage_without_room(*given):
     try:

@@ -52,7 +52,7 @@ _PLOTTED = {
     BLEND: FILL,
     MLLIB: INK,
     CMFREC: "#5a9e4b",
-    _WITHOUT_INTERCEPT: "#a08a2c",
+    _WITHOUT_INTERCEPT: "#857220",
     PLACEBO: "#b07cc6",
 }
 _LABELS = {

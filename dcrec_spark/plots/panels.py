@@ -21,7 +21,7 @@ from dcrec_spark.evaluation.distributions import Histogram
 from dcrec_spark.evaluation.result import Estimate
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 
-INK, FILL, ACCENT = "#808080", "#4c8dd6", "#d0661f"
+INK, FILL, ACCENT = "#757575", "#4c8dd6", "#bd5814"
 SIZE = (4.1, 2.8)
 _VARIABLES = {INK: "var(--ink)", FILL: "var(--fill)", ACCENT: "var(--accent)"}
 

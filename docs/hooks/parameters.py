@@ -1,13 +1,17 @@
-"""Parameters of the reference: each has its own type and default, also where several share a line of a docstring."""
+"""Parameters of the reference have their own types and defaults, and fields of dataclasses a line each."""
 
 import importlib
+import re
 from typing import Any
 
 import griffe
 
+# A field as the text of a dataclass describes it, ``low, high : the ends``, at the start of a line or of a sentence.
+FIELD = re.compile(r"(?:^|(?<=\.) )((?:\w+, )*\w+) : ", re.MULTILINE)
+
 
 class Parameters(griffe.Extension):
-    """Shows the values of constants that are defaults, and what the signature says of each parameter."""
+    """Shows values of constants that are defaults, types of the signature, and lists of fields."""
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Mend all signatures and docstrings."""
@@ -22,6 +26,8 @@ def _mend(owner: griffe.Module | griffe.Class) -> None:
             _show_values(member)
         if isinstance(member, griffe.Function | griffe.Class) and member.docstring:
             for section in member.docstring.parsed:
+                if section.kind is griffe.DocstringSectionKind.text and isinstance(member, griffe.Class):
+                    section.value = FIELD.sub(r"\n* `\1`: ", section.value)
                 if section.kind is griffe.DocstringSectionKind.parameters:
                     _mend_section(section.value, member.parameters)
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import griffe
 
+from dcrec_spark import Columns, MetricSettings
+
 # A field as the text of a dataclass describes it, ``low, high : the ends``, at the start of a line or of a sentence.
 FIELD = re.compile(r"(?:^|(?<=\.) )((?:\w+, )*\w+) : ", re.MULTILINE)
 
@@ -38,6 +40,8 @@ def _show_values(function: griffe.Function) -> None:
             value = eval(str(parameter.default), vars(importlib.import_module(function.module.path)))
             if isinstance(value, int | float | str):
                 parameter.default = repr(value)
+            elif isinstance(value, Columns | MetricSettings):
+                parameter.default = f"{type(value).__name__}()"
 
 
 def _mend_section(described: list[griffe.DocstringParameter], signature: griffe.Parameters) -> None:

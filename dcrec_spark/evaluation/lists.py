@@ -26,8 +26,8 @@ class ListComposition(NamedTuple):
 
     lists, places, items : numbers of lists, of their rows, and of different items in them.
     short : lists with fewer rows than asked for.
-    rare_share : share of the places whose item has fewer than ``RARE_BELOW`` training ratings.
-    rarest_share : the same of fewer than ``RAREST_BELOW``.
+    rare_share : share of the places whose item has fewer than 5 training ratings.
+    rarest_share : the same of fewer than 3.
     largest_share : share of the lists that hold the most listed item.
     relative_popularity : training ratings of an average place's item, divided by those of the item that an average
         training rating is of. Lists as popular as what people rated have 1.

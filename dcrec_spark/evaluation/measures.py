@@ -159,14 +159,14 @@ class MetricSettings:
         Cuts of the lists.
     relevance : float
         A test rating from here on makes an item relevant, for recall, precision and MAP.
-    gain : {"2^rel-1", "2^(rel-1)", "rel"}
-        Worth of a test rating in NDCG. "2^rel-1" is usual and in the authors' code. Their paper (arXiv 1808.06581)
-        prints "2^(rel-1)".
+    gain
+        Worth of a test rating in NDCG: "2^rel-1", which is usual and in the authors' code, "2^(rel-1)", as their paper
+        (arXiv 1808.06581) prints, or "rel".
     clip : (lowest, highest), optional
         Ratings to which predictions are clipped before errors are taken. None: predictions as they are.
     missing : {"refuse", "drop"}
         Test ratings without a finite prediction (cold start) are refused, or dropped for all models alike.
-    replications, confidence, seed : int, float, int
+    replications, confidence, seed
         Of the Poisson bootstrap. Without replications there are no intervals. Equal seeds give equal resamples, and
         only then can evaluations be compared pair by pair.
 

@@ -54,7 +54,9 @@ def weigh_by_exposure(
     Raises
     ------
     ConfigError
-        ``share`` is no share above 0. DataError : a column is missing, or there already.
+        ``share`` is no share above 0.
+    DataError
+        A column is missing, or there already.
 
     Examples
     --------

@@ -205,7 +205,7 @@ OUTCOME = (
     Setting("gamma_shape", _SHAPE, 0.3, "shape of the Gamma prior of all factors", concerns=_POISSON),
     Setting("gamma_rate", _RATE, 0.3, "rate of the Gamma prior of all factors", concerns=_POISSON),
     Setting("propensity_col", Column(optional=True), None,
-            "column of propensities, in (0, 1]; None: from the ratings, as in the paper", concerns=_IPW),
+            "column of propensities, in (0, 1]; None: as in the paper, a quarter for each step below 4", concerns=_IPW),
     Setting("weight_cap", Number(float, 1, 1e12, optional=True), None,
             "largest inverse propensity, before they are normalised to mean 1; None: no cap", concerns=_IPW),
     Setting("exposure_weight", Number(float, 0, 1), 0.0,

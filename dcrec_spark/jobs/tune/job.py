@@ -120,7 +120,7 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         """Show the best trials, and the command that fits with the settings of the best."""
         run, best = finished.run, f"{finished.directory}/{FOLDER}/{FILE}".removeprefix("file://")
         lines = [f"run {run.run_id} published to {finished.directory.removeprefix('file://')}", *run.warnings]
-        lines.append(f"next: dcrec retrain --config {best}")
+        lines.append(f"next: dcrec retrain --config {best} --set input.path=... --set output.path=...")
         return Group(_best_trials(finished.result), *(Text(line, overflow="fold") for line in lines))
 
 
@@ -208,7 +208,7 @@ def _best_yaml(config: TuneConfig, candidates: Sequence[Candidate], best: TrialR
     interval = "" if best.ci_low is None else f" ({best.ci_low:.4f} to {best.ci_high:.4f})"
     head = (
         f"# Chosen by run {best.run_id}, trial {best.trial}: {best.metric} {best.value:.4f}{interval}, n = {best.n}.\n"
-        "# All settings of both stages: dcrec retrain --config best.yaml --set input.path=...\n\n"
+        "# All settings of both stages: dcrec retrain --config best.yaml --set input.path=... --set output.path=...\n\n"
     )
     return head + yaml.safe_dump(sections, sort_keys=False)
 

@@ -39,7 +39,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
     """A fitted exposure model.
 
     The factors of a fit stay cached while the model or a copy is referred to. The next fit releases what is left
-    behind, :meth:`release` of this model at once.
+    behind. :meth:`release` does it at once for this model.
 
     Parameters
     ----------

@@ -61,7 +61,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         set.
     adjustment : str
         "deconfounded": with the confounder. "none": without. "ipw": without, the observed ratings weighted by inverse
-        propensities.
+        propensities: of ``propensityCol``, cut at ``weightCap``. Without a column they come from the ratings alone, as
+        in the paper: a 1 weighs 64 times a 4. On real ratings give a column.
     confounder : str
         "reconstruction": gamma_u h_ui, with h_ui made from a_hat_ui. "factors": also slopes of items on the composition
         of users' exposures, and of users on items'. Unless it is set, fits to all pairs (unobservedWeight above 0) have
@@ -93,8 +94,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         row's last state, which cost less at high ranks. The users of the fitted model are solved exactly.
     initialModel : DeconfoundedMFModel, optional
         A fitted model of the same kind and ranks to start from. Its exposure model starts stage 1, unless
-        ``exposureModel`` is fitted or has a start, without ``exposureModel`` stage 1 also has the rank, priors, counts,
-        tolerance and iterations that the exposure model was fitted with.
+        ``exposureModel`` is fitted or has a start. Without ``exposureModel`` stage 1 also has the rank, priors, counts,
+        tolerance and iterations of that exposure model.
 
     Attributes
     ----------
@@ -205,7 +206,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         userCol, itemCol, ratingCol, rank, confounderReg, unobservedWeight, maxIter, seed
             As in the constructor. Setters change all else.
         alpha : float
-            A count y has weight 1 + alpha * y.
+            A count y has weight 1 + alpha * y, and is fitted as y, not as 1.
         regParam : float
             1 / prior variance of the factors.
 

@@ -30,7 +30,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
     """A fitted outcome model, as :class:`DeconfoundedMF` makes it.
 
     The factors of a fit stay cached while the model, or one made from it, is referred to. The next fit releases what
-    is left behind, :meth:`release` of this model at once.
+    is left behind. :meth:`release` does it at once for this model.
 
     Attributes
     ----------

@@ -223,7 +223,7 @@ def run_summary(run: Run, directory: str) -> RenderableType:
     facts.add_column(overflow="fold")
     counts = run.counts
     if run.source is not None:
-        facts.add_row("begun with" if run.job == RETRAIN else "served", Text(run.source.path, overflow="fold"))
+        facts.add_row("begun with" if run.job == RETRAIN else "served", Text(run.source.path.removeprefix("file://")))
     if "rows_in" in counts:
         days = run.input_window.describe()
         why = f" ({', '.join(sorted(run.reasons))}; see the table rejects)" if run.reasons else ""

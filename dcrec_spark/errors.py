@@ -61,7 +61,7 @@ class UnreachableError(DcrecError):
 
 
 class FitError(DcrecError):
-    """The optimisation left the space of usable models: NaN, all-zero or duplicate factors, a rising objective."""
+    """The fit gave no usable model: NaN, an objective that moved the wrong way, or equal predictions for all items."""
 
 
 class MissingExtraError(ConfigError, ImportError):

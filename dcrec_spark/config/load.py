@@ -139,7 +139,7 @@ def _from_file(path: Path, kind: type[JobConfig]) -> dict[Any, Any]:
         found = "a list" if isinstance(sections, list) else "a single value"
         raise ConfigError(f"{where}: found {found}, expected sections such as 'input:'")
     ignored = _own(sections, kind)[1]
-    if ignored:
+    if ignored and issubclass(kind, ReadingConfig):  # listing runs takes few settings of any job
         _log.info("settings of other jobs are ignored", file=str(path), settings=ignored)
     # A section whose lines are all commented out is null, and sets nothing.
     return {

@@ -70,7 +70,7 @@ class ListComposition(NamedTuple):
                 f"{self.rare_share:.0%} of the places in the lists go to items with fewer than {RARE_BELOW} ratings: "
                 "raise outcome.bias_reg and outcome.reg_param, or validation.min_ratings_per_item"
             )
-        if self.largest_share > MOST_OF_ONE:
+        if self.largest_share > MOST_OF_ONE and self.lists > 2:  # two lists share an item by chance
             found.append(
                 f"one item stands in {self.largest_share:.0%} of all lists: look at the lists, and compare them with a "
                 "smaller outcome.reg_param, or with recommend.exposure_weight=0.5, which a blend does not take"

@@ -302,9 +302,9 @@ def _plan(
     sizing = import_module("dcrec_spark.engine.sizing")
     size = sizing.Size(users, items, ratings, rank, exposure_rank, 8 if precision == "float64" else 4)
     plan = sizing.plan_cluster(size, executor_cores, executors)
+    click.echo(f"# local disk of each executor (spark.local.dir): {plan.disk / sizing.GB:,.1f} GB")
     for name, value in plan.conf().items():
         click.echo(f"--conf {name}={value} \\")
-    click.echo(f"# local disk of each executor (spark.local.dir): {plan.disk / sizing.GB:,.1f} GB")
 
 
 @dcrec.command("jars", short_help="Fetch the Java archives that warehouses need, for the installed Spark.")

@@ -192,7 +192,7 @@ def audit_lists(context: Context[ConfigT], outputs: Outputs[ResultT], lists: Dat
     if (least := limits.min_coverage) is not None:
         available = run.counts.get("items_in_catalogue", run.counts["items"])
         share = found.items / available
-        about = f"{found.items} of {available} items are in some list, {share:.1%}"
+        about = f"{found.items:,} of {available:,} items are in some list, {share:.1%}"
         verdicts.append(Verdict("min_coverage", share, least, share >= least, about))
     if (most := limits.max_churn) is not None and (before := last_lists(context)) is not None:
         places, new = turnover(before, lists)
@@ -223,7 +223,7 @@ def run_summary(run: Run, directory: str) -> RenderableType:
     facts.add_column(overflow="fold")
     counts = run.counts
     if run.source is not None:
-        facts.add_row("begun with" if run.job == RETRAIN else "served", Text(run.source.path, overflow="fold"))
+        facts.add_row("begun with" if run.job == RETRAIN else "served", Text(run.source.path.removeprefix("file://")))
     if "rows_in" in counts:
         days = run.input_window.describe()
         why = f" ({', '.join(sorted(run.reasons))}; see the table rejects)" if run.reasons else ""

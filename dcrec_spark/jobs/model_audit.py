@@ -71,7 +71,7 @@ def compare_input(context: Context[RetrainConfig]) -> None:
         run.warnings.append(f"the ratings are those of run {last['run_id']}, the run before: no rating is new")
     old, new = int(before["ratings"]), run.counts["ratings"]
     fall = max(0.0, 1.0 - new / old)
-    fewer = f"{new} ratings were accepted, and {old} in the run before, {fall:.1%} fewer"
+    fewer = f"{new:,} ratings were accepted, and {old:,} in the run before, {fall:.1%} fewer"
     bad, grown = new_rejects(run, last, context.config.validation.max_reject_share)
     # By other rules, other rows are rejected: this is no news.
     most = limits.max_new_rejects if _rules(resolved(context.config)) == _rules(last["configuration"]) else None

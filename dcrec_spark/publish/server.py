@@ -77,9 +77,8 @@ class Server:
                 autocommit=True,
             )
         except psycopg.OperationalError as error:
-            raise ConfigError(
-                f"setting {setting} is {self.url!r}: {self.without_secret(' '.join(str(error).split()))}"
-            ) from error
+            words = self.without_secret(". ".join(map(str.strip, str(error).splitlines())))
+            raise ConfigError(f"setting {setting} is {self.url!r}: {words}") from error
 
     def jdbc(self) -> dict[str, str]:
         """Options of Spark's JDBC source. Spark masks the password wherever it shows options."""

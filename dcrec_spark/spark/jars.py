@@ -151,7 +151,7 @@ def require_runtimes(spark: SparkSession, conf: Mapping[str, str]) -> None:
 def _cure(product: str, version: str) -> str:
     if series_of(version) not in series_with_runtime(product):
         return _no_runtime(product, version)
-    return f"'dcrec jars {product}' fetches the one for it, and prints the value of spark.jars"
+    return f"'dcrec jars {product}' fetches the one for it, and prints the value of spark.jars (spark-submit: --jars)"
 
 
 def _no_runtime(product: str, version: str) -> str:

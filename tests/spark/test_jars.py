@@ -103,7 +103,7 @@ OF_4_1 = {"spark.jars": "jars/postgresql-42.7.14.jar,jars/iceberg-spark-runtime-
         (
             *("4.0.5", OF_4_1),
             "spark.jars has iceberg-spark-runtime-4.1_2.13, which is built for Spark 4.1, and this is Spark 4.0.5; "
-            "'dcrec jars iceberg' fetches the one for it, and prints the value of spark.jars",
+            "'dcrec jars iceberg' fetches the one for it, and prints the value of spark.jars (spark-submit: --jars)",
         ),
         (
             *("4.1.4", {"spark.jars.packages": "io.delta:delta-spark_2.12:3.3.3"}),

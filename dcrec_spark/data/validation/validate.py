@@ -183,7 +183,7 @@ def _require_usable(
     share = (counts["rejected"] - left_out) / counts["rows_in"]
     if share > config.max_reject_share:
         raise DataError(
-            f"{counts['rejected'] - left_out} of {counts['rows_in']} rows are bad, a share of {share:.4g}; "
+            f"{counts['rejected'] - left_out:,} of {counts['rows_in']:,} rows are bad, a share of {share:.4g}; "
             f"validation.max_reject_share is {config.max_reject_share:g}: {_top_reasons(reasons, rejects)}"
         )
 

@@ -37,7 +37,7 @@ class FoldInInputs(ServedInputs):
     features: Features
 
 
-class FoldIn(ServingJob[FoldInConfig, FoldInInputs]):
+class FoldIn(ServingJob[FoldInConfig, FoldInInputs, None]):
     """Recommend to users that a saved model does not know, by their ratings."""
 
     config_type = FoldInConfig

@@ -13,7 +13,7 @@ from dcrec_spark.data.read import pin_snapshot, read_ratings, table_id
 from dcrec_spark.data.validation.row_rules import ALL_DAYS, Window
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.jobs.job import Context, Job
+from dcrec_spark.jobs.job import Context, Job, ResultT
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
 from dcrec_spark.models.fitting.checks import require_same_ids
 from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
@@ -120,7 +120,7 @@ class ServedInputs:
 ServedT = TypeVar("ServedT", bound=ServedInputs)
 
 
-class ServingJob(Job[ServingT, ServedT, None]):
+class ServingJob(Job[ServingT, ServedT, ResultT]):
     """A job that begins with a saved model."""
 
     def check(self, config: ServingT) -> None:

@@ -39,7 +39,7 @@ class RecommendInputs(ServedInputs):
     catalogue: Catalogue
 
 
-class Recommend(ServingJob[RecommendJobConfig, RecommendInputs]):
+class Recommend(ServingJob[RecommendJobConfig, RecommendInputs, None]):
     """Recommend with a saved model to all of its users, or to a list of them, without a new fit."""
 
     config_type = RecommendJobConfig

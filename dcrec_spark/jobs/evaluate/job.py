@@ -5,10 +5,13 @@ transform    validate ─ leave out seen and unknown pairs ─ fit the baseline 
 load         metrics, rejects, runs. report/report.html
 """
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from dcrec_spark.config.jobs import EvaluateConfig
+from dcrec_spark.evaluation.measures import Measure, MeasureKind
 from dcrec_spark.jobs.evaluate.facts import report_facts
 from dcrec_spark.jobs.evaluate.measure import (
     TEST,
@@ -24,12 +27,13 @@ from dcrec_spark.jobs.inputs import ServingJob, validate_input, validate_other
 from dcrec_spark.jobs.job import Context, Finished, Outputs
 from dcrec_spark.jobs.saved_model import record_of
 from dcrec_spark.jobs.tables import reject_table, text_file
-from dcrec_spark.report.page import render
+from dcrec_spark.report.facts import ReportFacts
+from dcrec_spark.report.page import interval, label, number, render
 
 FOLDER, PAGE = "report", "report.html"
 
 
-class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs]):
+class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs, ReportFacts]):
     """Measure a saved model on held-out ratings, with baselines and intervals, and write a report."""
 
     config_type = EvaluateConfig
@@ -44,7 +48,7 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs]):
         with context.reporter.step("load the models"):
             return open_inputs(context)
 
-    def transform(self, context: Context[EvaluateConfig], inputs: EvaluateInputs) -> Outputs[None]:
+    def transform(self, context: Context[EvaluateConfig], inputs: EvaluateInputs) -> Outputs[ReportFacts]:
         """Measure and explain, and render the report."""
         config, run, step = context.config, context.run, context.reporter.step
         record = record_of(context.spark, inputs.saved.source) or {}
@@ -73,11 +77,18 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs]):
             certainty = measure_certainty(comparison)
         with step("write the report"):
             found = comparison, measurements, check, certainty
-            page = render(report_facts(config, run, *found, inputs.titles, record))
+            facts = report_facts(config, run, *found, inputs.titles, record)
+            page = render(facts)
         tables = {"metrics": measurements.table(context.spark, run.run_id), "rejects": reject_table(training, run)}
-        return Outputs(tables, None, {FOLDER: text_file(context.spark, PAGE, page)})
+        return Outputs(tables, facts, {FOLDER: text_file(context.spark, PAGE, page)})
 
-    def summary(self, context: Context[EvaluateConfig], finished: Finished[None]) -> RenderableType:
-        """Show the usual facts, and where the report is."""
-        report = f"{finished.directory.removeprefix('file://')}/{FOLDER}/{PAGE}"
-        return Group(super().summary(context, finished), Text(f"report    {report}", overflow="fold"))
+    def summary(self, context: Context[EvaluateConfig], finished: Finished[ReportFacts]) -> RenderableType:
+        """Show the usual facts, the errors and lists of all models, and where the report is."""
+        facts, page = finished.result, f"{finished.directory.removeprefix('file://')}/{FOLDER}/{PAGE}"
+        measures = Measure(MeasureKind.MSE), Measure(MeasureKind.NDCG, facts.k, over_catalogue=True)
+        table = Table("", label(measures[0]), f"{label(measures[1])} over the catalogue", box=SIMPLE_HEAD)
+        for model, estimates in facts.estimates.items():
+            found = [estimates.get(measure) for measure in measures]
+            if any(found):
+                table.add_row(model, *("" if one is None else f"{number(one.value)}  {interval(one)}" for one in found))
+        return Group(super().summary(context, finished), table, Text(f"report    {page}", overflow="fold"))

@@ -118,6 +118,10 @@ def test_a_run_is_published_with_a_record_of_what_was_dropped(compared: tuple[Ou
     counts = {name: record["counts"][f"test_{name}"] for name in ("ratings", "overlap", "unknown", "items_missing")}
     assert counts == {"ratings": len(draw()[1]), "overlap": 3, "unknown": 2, "items_missing": 1}
     assert str(run / "report" / "report.html") in outcome.printed.replace("\n", "")
+    metrics = read_table(run, "metrics").set_index(["split", "model", "metric"]).value
+    numbers = [metrics["test", "this model", "mse"], metrics["test", "this model", "catalogue_ndcg@5(2^rel-1)"]]
+    (line,) = (line.split() for line in outcome.printed.splitlines() if line.strip().startswith("this model"))
+    assert [line[2], line[6]] == [f"{number:.3f}" for number in numbers]
 
 
 def test_metrics_match_the_dense_reference(compared: tuple[Outcome, Path], trained: Path) -> None:

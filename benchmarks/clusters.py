@@ -3,7 +3,7 @@
     python -m benchmarks.clusters NAME...     measures these, each in a fresh process
     python -m benchmarks.clusters --list      the names
 
-Each adds itself to benchmarks/results/clusters.json. The cluster is local: two executors of one core.
+Each adds itself to benchmarks/results/clusters.json. The cluster is local, its executors have one core each.
 """
 
 import json
@@ -25,12 +25,15 @@ from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.spark.session import build_session
 
 RESULTS = Path(__file__).parent / "results" / "clusters.json"
-MASTER, ROUNDS = "local-cluster[2,1,4096]", 2
+ROUNDS = 2
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Case(NamedTuple):
-    """Ratings, the models' rank and iterations, and the heap of each executor."""
+    """Ratings, the models' rank and iterations, the executors and the heap of each.
+
+    skewed : whether an item has 60 % of the users, and a user 80 % of the items.
+    """
 
     users: int
     items: int
@@ -39,16 +42,29 @@ class Case(NamedTuple):
     sweeps: int
     heap: str = "3g"
     both_stages: bool = False
+    executors: int = 2
+    skewed: bool = False
+
+    def path(self) -> Path:
+        """Return the file of the ratings."""
+        return (data.skewed if self.skewed else data.synthetic)(self.users, self.items, self.ratings)
 
 
+FEW, MANY = Case(70_000, 10_000, 10_000_000, 50, 5), Case(300_000, 300_000, 6_000_000, 10, 5)
 CASES = {
-    "few-users": Case(70_000, 10_000, 8_000_000, 50, 5),
-    "many-users-10": Case(300_000, 300_000, 6_000_000, 10, 5),
-    "many-users-50": Case(300_000, 300_000, 6_000_000, 50, 3),
-    "both-stages": Case(300_000, 300_000, 6_000_000, 10, 5, both_stages=True),
-    "small-heap-10": Case(300_000, 300_000, 6_000_000, 10, 5, "1g"),
-    "small-heap-50": Case(300_000, 300_000, 6_000_000, 50, 3, "1g"),
-    "both-stages-small-heap": Case(300_000, 300_000, 6_000_000, 10, 5, "1g", both_stages=True),
+    "few-items": FEW,
+    "many-users-10": MANY,
+    "many-users-50": MANY._replace(rank=50, sweeps=3),
+    "wide": Case(1_000_000, 1_000_000, 20_000_000, 10, 3),
+    "skewed": Case(300_000, 250_000, 6_000_000, 50, 3, skewed=True),
+    "both-stages": MANY._replace(both_stages=True),
+    "both-stages-10": MANY._replace(both_stages=True, sweeps=10),
+    "few-items-1g": FEW._replace(heap="1g"),
+    "many-users-10-1g": MANY._replace(heap="1g"),
+    "many-users-50-1g": MANY._replace(rank=50, sweeps=3, heap="1g"),
+    "both-stages-1g": MANY._replace(both_stages=True, heap="1g"),
+    "one-executor": MANY._replace(executors=1),
+    "four-executors": MANY._replace(executors=4),
 }
 
 
@@ -75,10 +91,11 @@ def cpu_seconds() -> float:
 
 def measured(case: Case) -> dict[str, Any]:
     """Medians of some rounds after a warm one."""
-    spark = build_session("clusters", MASTER, {**SHOWN, "spark.executor.memory": case.heap})
+    spark = build_session(
+        "clusters", f"local-cluster[{case.executors},1,4096]", {**SHOWN, "spark.executor.memory": case.heap}
+    )
     spark.sparkContext.setCheckpointDir(str(data.CACHE / "checkpoints"))
-    path = data.synthetic(case.users, case.items, case.ratings)
-    ratings = spark.read.parquet(str(path)).repartition(2).persist()
+    ratings = spark.read.parquet(str(case.path())).repartition(2).persist()
     ratings.count()
     fits: dict[str, Callable[[], Any]] = {
         p: lambda p=p: estimator(case, p).fit(ratings) for p in ("float64", "float32")

@@ -30,9 +30,9 @@ pytestmark = pytest.mark.process
 FIT: dict[str, Any] = {
     "rank": 60, "maxIter": 2, "tol": 0.0, "seed": 3, "exchange": "blocks", "numBlocks": 4,
 }  # fmt: skip
-# What caches and sorts may take of a gigabyte: 11 MB, of which the blocks and their results need several times as
-# much, and 430 MB. With a quarter of the former a fit fails: Spark's own hash tables ask for so many bytes at least.
-FRACTIONS = {"little": "0.015", "roomy": "0.6"}
+# What caches and sorts may take of a gigabyte: 22 MB, of which the blocks and their results need several times as
+# much, and 430 MB. With half of the former a fit fails if both tasks hold a block and a message at the same time.
+FRACTIONS = {"little": "0.03", "roomy": "0.6"}
 # The operators that make what a fit caches: the blocks of a side, and their results.
 CACHED = {"Exchange", "FlatMapCoGroupsInArrow"}
 # A user has so many ratings, of every so manieth item.

@@ -13,9 +13,12 @@ from typing import NamedTuple
 MB, GB = 2**20, 2**30
 # Pairs of one block. Spark copies them about six times on the way to Python, and doubles buffers as they grow.
 CELL_BYTES = 72 * MB
-# Rows' state of one block: as much as the smallest executors have room for, or a share of what a task has. Each row
-# goes to every block that needs it, so that fewer blocks send less.
-REMEMBERED_BYTES, SHARE_OF_TASK = 41 * MB, 1 / 8
+# Rows' state of one block, which sends some times as much. Two tasks with 68 MB each ran out of a heap of 6 GB (a
+# million users and items, rank 50). With 41 MB they did not.
+REMEMBERED_BYTES = 41 * MB
+# A whole side's state that needs no such care, of what a task may take in its executor's heap. Each row goes to every
+# block that needs it, so that fewer blocks send less.
+SHARE_OF_TASK = 1 / 8
 # Rows of the other side that reach a task at once.
 INBOX_BYTES = GB
 # Of a pair in a block: its row's place in the inbox, its rating (a byte for stars), its a_hat; and while it is built.
@@ -45,7 +48,8 @@ def least_blocks(own_rows: int, source_rows: int, ratings: int, width: int, of_t
     of_task : bytes that a task may take in the heap of its executor.
     """
     pairs = ratings * BYTES_OF_A_PAIR / CELL_BYTES
-    remembered = own_rows * 1.5 * width * 8 / max(REMEMBERED_BYTES, of_task * SHARE_OF_TASK)
+    state = own_rows * 1.5 * width * 8
+    remembered = 1 if state <= of_task * SHARE_OF_TASK else state / REMEMBERED_BYTES
     named = ratings * width * 8 / INBOX_BYTES if source_rows * width * 8 > INBOX_BYTES else 1
     return ceil(max(pairs, remembered, named))
 

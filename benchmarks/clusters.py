@@ -8,7 +8,6 @@ Each adds itself to benchmarks/results/clusters.json. The cluster is local, its 
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,13 +17,12 @@ from typing import Any, NamedTuple
 import click
 
 from benchmarks import data
-from benchmarks.measure import clock_fit, versions
+from benchmarks.measure import clock_fit, measure_apart
 from benchmarks.peers import mllib
 from benchmarks.sizes import SHOWN, family, shuffled
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.spark.session import build_session
 
-RESULTS = Path(__file__).parent / "results" / "clusters.json"
 ROUNDS = 2
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -129,11 +127,7 @@ def main(names: tuple[str, ...], listed: bool, here: bool) -> None:
         print(json.dumps(measured(CASES[names[0]])))
         return
     for name in names:
-        command = [sys.executable, "-m", "benchmarks.clusters", "--here", name]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        found = {**json.loads(done.stdout.splitlines()[-1]), **versions(f"python -m benchmarks.clusters {name}")}
-        seen = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        RESULTS.write_text(json.dumps({**seen, name: found}, indent=2) + "\n")
+        found = measure_apart("clusters", name)
         print(name, found["ratio"], flush=True)
 
 

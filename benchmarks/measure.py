@@ -1,6 +1,9 @@
 """Timing in turn, and how a figure came about."""
 
+import json
+import os
 import platform
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -66,6 +69,18 @@ def load(path: Path) -> DataFrame:
     ratings = spark.read.parquet(str(path)).repartition(spark.sparkContext.defaultParallelism).persist()
     ratings.count()
     return ratings
+
+
+def measure_apart(module: str, name: str) -> dict[str, Any]:
+    """Measure one of a module's names in a process of its own, and add it to ``benchmarks/results``."""
+    command = [sys.executable, "-m", f"benchmarks.{module}", "--here", name]
+    environment = {"PYSPARK_PYTHON": sys.executable, **os.environ}  # of the workers of a standalone cluster
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    found = {**json.loads(done.stdout.splitlines()[-1]), **versions(f"python -m benchmarks.{module} {name}")}
+    results = RESULTS / f"{module}.json"
+    seen = json.loads(results.read_text()) if results.exists() else {}
+    results.write_text(json.dumps({**seen, name: found}, indent=2) + "\n")
+    return found
 
 
 def versions(command: str) -> dict[str, Any]:

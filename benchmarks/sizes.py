@@ -9,8 +9,6 @@ on loopback, with one core each.
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -26,12 +24,11 @@ import click
 from pyspark.sql import SparkSession
 
 from benchmarks import data
-from benchmarks.measure import versions
+from benchmarks.measure import measure_apart
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.spark.session import build_session
 from tests.spark.standalone import daemon, free_port, spark_home, wait_for_worker
 
-RESULTS = Path(__file__).parent / "results" / "sizes.json"
 # Of scores: above, ranking would take longer than all else.
 MOST_SCORES = 10**10
 
@@ -220,12 +217,7 @@ def main(names: tuple[str, ...], listed: bool, here: bool) -> None:
         return
     for name in names or [name for name in SIZES if name not in LARGE]:
         ratings_of(SIZES[name])
-        command = [sys.executable, "-m", "benchmarks.sizes", "--here", name]
-        environment = {"PYSPARK_PYTHON": sys.executable, **os.environ}  # of the workers of a standalone cluster
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
-        found = {**json.loads(done.stdout.splitlines()[-1]), **versions(f"python -m benchmarks.sizes {name}")}
-        seen = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        RESULTS.write_text(json.dumps({**seen, name: found}, indent=2) + "\n")
+        found = measure_apart("sizes", name)
         print(name, json.dumps(found["seconds"]), found["peak_gb"], "GB", flush=True)
 
 

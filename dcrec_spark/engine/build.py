@@ -138,10 +138,10 @@ def build_block(block: int, parts: Sequence[Arrays], plan: BlockPlan) -> pa.Reco
     """
     n_blocks, rows = plan.n_blocks, [part for part in parts if "key" in part]
     of_pairs = [part for part in parts if "key" not in part]
-    place = _joined(rows, "row", np.int64)
+    place = _concatenate(rows, "row", np.int64)
     row_key = np.zeros(len(place), np.int64)
-    row_key[place] = _joined(rows, "key", np.int64)
-    pairs = {name: _joined(of_pairs, name) for name in plan.columns}
+    row_key[place] = _concatenate(rows, "key", np.int64)
+    pairs = {name: _concatenate(of_pairs, name) for name in plan.columns}
     if plan.held_out:
         pairs["held_out"] = pairs["held_out"].astype(np.bool_)
     own = {} if plan.own is None else plan.own.of_block(block, n_blocks)
@@ -160,7 +160,7 @@ def build_block(block: int, parts: Sequence[Arrays], plan: BlockPlan) -> pa.Reco
     )
 
 
-def _joined(parts: Sequence[Arrays], name: str, dtype: type[np.generic] = np.uint8) -> Array:
+def _concatenate(parts: Sequence[Arrays], name: str, dtype: type[np.generic] = np.uint8) -> Array:
     """Concatenate arrays, in the type that holds all of them. ``dtype`` without any."""
     return np.concatenate([np.empty(0, dtype), *(part[name] for part in parts)])
 

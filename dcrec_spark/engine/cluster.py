@@ -151,7 +151,7 @@ def state_of_memories(cells: DataFrame, cached: DataFrame) -> State:
     block = F.col("block")
     kind = F.lit(Kind.MEMORY.value).alias("kind")
     outbox = cells.select(block.alias("to_block"), block.alias("from_block"), kind, "data")
-    return State({}, outbox=Kept(outbox, cached, outbox))
+    return State({}, outbox=Kept(outbox, cached))
 
 
 @contextmanager

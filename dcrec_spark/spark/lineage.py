@@ -97,9 +97,9 @@ def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
 
 
 def keep(frame: DataFrame) -> "Kept":
-    """Persist a frame and return the same rows with a plan of one scan. The lineage stays complete."""
+    """Persist a frame, whose rows are read by plans of one scan. The lineage stays complete."""
     frame.persist(StorageLevel.MEMORY_AND_DISK)
-    return Kept(_cut(frame), frame, frame)
+    return Kept(frame, frame)
 
 
 def _cut(frame: DataFrame) -> DataFrame:
@@ -112,15 +112,19 @@ def _cut(frame: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Kept:
-    """Persisted rows: ``frame`` reads them by a plan of one scan, ``whole`` by their own, ``cached`` frees them."""
+    """Persisted rows, and the frame that frees them."""
 
-    frame: DataFrame
+    rows: DataFrame
     cached: DataFrame
-    whole: DataFrame
+
+    @property
+    def frame(self) -> DataFrame:
+        """All rows, by a plan of one scan."""
+        return _cut(self.rows)
 
     def where(self, condition: Column) -> DataFrame:
         """Return some of the rows by a plan of one scan, which skips cached pieces without any of them."""
-        return _cut(self.whole.where(condition))
+        return _cut(self.rows.where(condition))
 
     def release(self) -> None:
         """Free the cached rows."""
@@ -128,9 +132,9 @@ class Kept:
 
     def checkpoint(self) -> "tuple[Kept, Checkpoint]":
         """Write the rows where they survive the loss of an executor, and end their lineage there."""
-        reliable = checkpoint_directory(self.frame.sparkSession) is not None
-        frame = self.frame.checkpoint(eager=True) if reliable else self.frame.localCheckpoint(eager=True)
-        return Kept(frame, frame, frame), Checkpoint(frame)
+        reliable = checkpoint_directory(self.rows.sparkSession) is not None
+        rows = self.rows.checkpoint(eager=True) if reliable else self.rows.localCheckpoint(eager=True)
+        return Kept(rows, rows), Checkpoint(rows)
 
 
 # Cached frames that are in use; and copies of those that nobody refers to any more.

@@ -32,7 +32,7 @@ def on_a_small(which: str, folder: Path) -> dict[str, Any]:
     return told(__name__, folder, which, prefix=["unshare", "--map-root-user", "--mount"])
 
 
-def refused(run: dict[str, Any], code: int, *parts: str) -> None:
+def assert_refused(run: dict[str, Any], code: int, *parts: str) -> None:
     """It ended with a code and a message that has these parts, and the tables of before are read."""
     assert (run["code"], run["read"]) == (code, "old"), run
     for part in parts:
@@ -50,12 +50,12 @@ def on_a_small_output(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any
 def test_a_full_output_ends_with_7_and_keeps_the_tables_of_before(when: str, on_a_small_output: dict[str, Any]) -> None:
     """The message says so where it was a checkpoint of the fit that had no room."""
     run = on_a_small_output[when]
-    refused(run, 7, r"^a disk is full \(", "No space left on device", r"output\.path /", r"\(0 MB free\)")
+    assert_refused(run, 7, r"^a disk is full \(", "No space left on device", r"output\.path /", r"\(0 MB free\)")
     assert ("a disk is full (in the checkpoint exposure-" in run["message"]) == (when == "checkpointing")
 
 
 def test_a_read_only_output_is_refused_before_anything_is_fitted(on_a_small_output: dict[str, Any]) -> None:
-    refused(on_a_small_output["read-only"], 2, "^output.path is '/", "Read-only file system")
+    assert_refused(on_a_small_output["read-only"], 2, "^output.path is '/", "Read-only file system")
 
 
 def test_the_same_command_publishes_when_there_is_room(on_a_small_output: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ def on_a_small_scratch(tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
 
 @pytest.mark.parametrize("when", ["staging", "from the start"])
 def test_a_full_local_directory_of_spark_ends_with_7(when: str, on_a_small_scratch: dict[str, Any]) -> None:
-    refused(on_a_small_scratch[when], 7, r"spark\.local\.dir /\S+/scratch \(0 MB free\)")
+    assert_refused(on_a_small_scratch[when], 7, r"spark\.local\.dir /\S+/scratch \(0 MB free\)")
     assert on_a_small_scratch[when]["names"] == ["CURRENT", "run_id=old"]
 
 

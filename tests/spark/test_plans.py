@@ -49,7 +49,7 @@ def test_what_is_picked_from_kept_rows_is_picked_from_their_cache(spark: SparkSe
     kept = lineage.keep(spark.range(100, numPartitions=4).selectExpr("id", "cast(id div 25 AS string) AS kind"))
     wanted = F.col("kind").isin(["1", "3"])
     assert sorted(row.id for row in kept.where(wanted).collect()) == [*range(25, 50), *range(75, 100)]
-    scan = kept.whole.where(wanted)._jdf.queryExecution().executedPlan().toString()
+    scan = kept.rows.where(wanted)._jdf.queryExecution().executedPlan().toString()
     assert "InMemoryTableScan [id" in scan
     assert "[kind" in scan.partition("InMemoryTableScan [")[2].partition("]")[2]
     kept.release()

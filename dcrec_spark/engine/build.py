@@ -1,6 +1,6 @@
 """Construction of blocks, from a DataFrame of ratings or from arrays in this process."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,11 +19,13 @@ from dcrec_spark.kernels.csr import by_row, group_values, index_type, take
 from dcrec_spark.spark import compat
 
 PART_SCHEMA = "block int, data binary"
+CELL_SCHEMA = f"side string, {PART_SCHEMA}"
 BLOCK_SCHEMA = "block int, nonzeros long, duplicate_row long, duplicate_col long, data binary"
 # Routes are sorted by one number each: target block * _ROUTE_ROWS + row.
 _ROUTE_ROWS = 2**40
 # Pairs that a worker splits at once: some 150 MB.
 _PORTION_ROWS = 2**22
+OTHER = {"user": "item", "item": "user"}
 
 
 class BlockPlan(NamedTuple):
@@ -49,22 +51,47 @@ class BlockPlan(NamedTuple):
         return ["row", "col", *self.values, *(["held_out"] if self.held_out else [])]
 
 
-def build_cluster_side(name: str, nonzeros: DataFrame, ids: DataFrame, n_rows: int, plan: BlockPlan) -> ClusterSide:
-    """Build the blocks of one side on the cluster. The pairs of its heavy rows are left out.
+def columns_of(table: pa.Table) -> dict[str, Array]:
+    """Return the columns of a table as arrays."""
+    return {name: table[name].to_numpy() for name in table.column_names}
 
-    name : "user" or "item", for messages. n_rows : of the side.
-    nonzeros : ``row long, col long`` and the columns of the values. Row and col dense from 0. With a column
+
+def split_pairs(
+    pairs: DataFrame, plans: Mapping[str, BlockPlan], read: Callable[[pa.Table], Arrays] = columns_of
+) -> DataFrame:
+    """Split pairs into cells of the blocks of both sides, in one pass: :data:`CELL_SCHEMA`.
+
+    pairs : tables of them that ``read`` turns into ``user_idx, item_idx``, dense from 0, and the values. With a column
         ``held_out`` (boolean), the pairs where it is true are stored apart.
+    plans : "user", "item" -> of the side. Its blocks have no pairs of its heavy rows.
+    """
+
+    def split(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for table in _portions(batches):
+            columns = read(table)
+            for side, plan in plans.items():
+                own = {"row": columns[f"{side}_idx"], "col": columns[f"{OTHER[side]}_idx"]}
+                own |= {name: columns[name] for name in plan.columns if name not in own}
+                if plan.own is not None:
+                    stays = ~np.isin(own["row"], plan.own.idx)
+                    own = {name: column[stays] for name, column in own.items()}
+                for cell in split_by_block(own, plan.n_blocks):
+                    yield cell.add_column(0, "side", pa.array([side]))
+
+    return pairs.mapInArrow(split, CELL_SCHEMA)
+
+
+def build_cluster_side(name: str, cells: DataFrame, ids: DataFrame, n_rows: int, plan: BlockPlan) -> ClusterSide:
+    """Build the blocks of one side on the cluster.
+
+    name : "user" or "item". n_rows : of the side. cells : of :func:`split_pairs`.
     ids : ``id, idx`` of this side, rows without nonzeros included.
     """
-    plan = plan._replace(held_out="held_out" in nonzeros.columns)
-    if plan.own is not None:
-        nonzeros = nonzeros.where(~F.col("row").isin(plan.own.idx.tolist()))
     rows = ids.select(F.col("idx").alias("row"), F.xxhash64(F.col("id").cast("string")).alias("key"))
 
     def split(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in _portions(batches):
-            yield from split_by_block(table, plan.n_blocks)
+            yield from split_by_block(columns_of(table), plan.n_blocks)
 
     def build(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         contents = list(batches)
@@ -72,8 +99,8 @@ def build_cluster_side(name: str, nonzeros: DataFrame, ids: DataFrame, n_rows: i
             parts = [unpack(cell) for batch in contents for cell in cells_in(batch["data"])]
             yield build_block(contents[0]["block"][0].as_py(), parts, plan)
 
-    parts = [frame.mapInArrow(split, PART_SCHEMA) for frame in (nonzeros.select(*plan.columns), rows)]
-    built = compat.place(parts[0].unionByName(parts[1]), plan.n_blocks, "block").mapInArrow(build, BLOCK_SCHEMA)
+    parts = cells.where(F.col("side") == name).drop("side").unionByName(rows.mapInArrow(split, PART_SCHEMA))
+    built = compat.place(parts, plan.n_blocks, "block").mapInArrow(build, BLOCK_SCHEMA)
     return ClusterSide(name, n_rows, plan.n_blocks, cache_blocks(built, plan.n_blocks))
 
 
@@ -89,14 +116,14 @@ def _portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(gathered)
 
 
-def split_by_block(table: pa.Table, n_blocks: int) -> Iterator[pa.RecordBatch]:
+def split_by_block(columns: Arrays, n_blocks: int) -> Iterator[pa.RecordBatch]:
     """Split pairs, or rows with their keys, by the block of their row, into cells: a shuffle of rows costs far more.
 
-    table : ``row``, and whatever else. In the cells a row is a position in its block.
+    columns : ``row``, and whatever else. In the cells a row is a position in its block.
     """
-    columns = {name: table[name].to_numpy() for name in table.column_names}
-    block, columns["row"] = columns["row"] % n_blocks, columns["row"] // n_blocks
-    begins, order = group_values(block, n_blocks, np.arange(len(block), dtype=index_type(len(block))))
+    row = columns["row"]
+    begins, order = group_values(row % n_blocks, n_blocks, np.arange(len(row), dtype=index_type(len(row))))
+    columns = {**columns, "row": row // n_blocks}
     columns = {name: take(_compact(name, column), order) for name, column in columns.items()}
     for number, (start, end) in enumerate(pairwise(begins)):
         cell = pack({name: column[start:end] for name, column in columns.items()})

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
 from dcrec_spark.engine.blocks import Block, block_rows
 from dcrec_spark.engine.build import BlockPlan, build_block, split_by_block
@@ -134,5 +133,5 @@ def block_parts(
     """The pairs and rows of one block, as a partition of the cluster has them."""
     rest = {column: values for column, values in pairs.items() if column not in (name, other)}
     tables = {"row": pairs[name], "col": pairs[other], **rest}, {"row": np.arange(len(key)), "key": key}
-    parts = [list(split_by_block(pa.table(dict(table)), n_blocks))[block] for table in tables]
+    parts = [list(split_by_block(table, n_blocks))[block] for table in tables]
     return [unpack(part["data"][0].as_py()) for part in parts]

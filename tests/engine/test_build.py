@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.build import BlockPlan, build_block, build_cluster_side
+from dcrec_spark.engine.build import BlockPlan, build_block, build_cluster_side, split_pairs
 from dcrec_spark.engine.cells import Array, Arrays, unpack
 from dcrec_spark.spark.lineage import fixed_placement
 from tests.engine.memory_side import block_parts
@@ -130,10 +130,11 @@ def test_a_side_has_one_block_in_each_partition_that_bears_its_number(spark: Spa
     """Built from a frame in many partitions, with string ids, equal to the blocks built here."""
     ratings = Ratings(np.array([0, 2, 0, 4]), np.array([1, 3, 4, 0]), np.array([5.0, 4.0, 3.0, 1.0]), 6, 5, 4, 3)
     triplets = zip(ratings.row.tolist(), ratings.col.tolist(), ratings.value.tolist(), strict=True)
-    nonzeros = frame_of(spark, list(triplets), "row long, col long, rating double").repartition(3)
+    nonzeros = frame_of(spark, list(triplets), "user_idx long, item_idx long, rating double").repartition(3)
     ids = spark.range(6).select(F.concat(F.lit("u"), "id").alias("id"), F.col("id").alias("idx"))
     with fixed_placement(spark):
-        side = build_cluster_side("user", nonzeros, ids, 6, BlockPlan(4, (5, 3), ["rating"], "float64"))
+        plan = BlockPlan(4, (5, 3), ["rating"], "float64")
+        side = build_cluster_side("user", split_pairs(nonzeros, {"user": plan}), ids, 6, plan)
         placed = side.frame.select("*", F.spark_partition_id().alias("partition")).collect()
     counts = frame_of(spark, [(0, 3), (1, 0), (2, 1), (3, 0)], "block int, nonzeros long")
     assert_df_equality(side.frame.select("block", "nonzeros"), counts, ignore_row_order=True, ignore_nullable=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.build import BlockPlan, build_cluster_side
+from dcrec_spark.engine.build import BlockPlan, build_cluster_side, split_pairs
 from dcrec_spark.engine.cells import unpack
 from dcrec_spark.engine.cluster import ClusterSide
 from dcrec_spark.engine.heavy_items import Heavy
@@ -62,15 +62,15 @@ def table() -> Array:
 def toy_sides(spark: SparkSession, layout: Layout, heavy: Heavy | None = None) -> Iterator[Sides]:
     """Blocks of the table, while they are in use; plans keep their placement."""
     user, item = np.nonzero(table())
-    pairs = frame_of_arrow(spark, pa.table({"u": user, "i": item, "value": table()[user, item]}))
-    by_user, by_item = pairs.toDF("row", "col", "value"), pairs.toDF("col", "row", "value")
+    pairs = frame_of_arrow(spark, pa.table({"user_idx": user, "item_idx": item, "value": table()[user, item]}))
     user_ids, item_ids = (spark.range(n).select("id", F.col("id").alias("idx")) for n in (N_USERS, N_ITEMS))
     blocks = layout.user_blocks, layout.item_blocks
     of_users = BlockPlan(blocks[0], (N_ITEMS, blocks[1]), ["value"], "float64", others=heavy)
     of_items = BlockPlan(blocks[1], (N_USERS, blocks[0]), ["value"], "float64", own=heavy)
     with fixed_placement(spark):
-        users = build_cluster_side("user", by_user, user_ids, N_USERS, of_users)
-        items = build_cluster_side("item", by_item, item_ids, N_ITEMS, of_items)
+        cells = split_pairs(pairs, {"user": of_users, "item": of_items})
+        users = build_cluster_side("user", cells, user_ids, N_USERS, of_users)
+        items = build_cluster_side("item", cells, item_ids, N_ITEMS, of_items)
         yield Sides(users, items, keys_of(user_ids), keys_of(item_ids)).broadcasting(layout)
         users.release()
         items.release()

@@ -4,40 +4,44 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import encode, index_ids
-from dcrec_spark.engine.build import BlockPlan, build_cluster_side
-from dcrec_spark.engine.cells import unpack
+from dcrec_spark.engine.build import OTHER, BlockPlan, build_cluster_side, columns_of, split_pairs
+from dcrec_spark.engine.cells import Arrays, unpack
 from dcrec_spark.engine.cluster import ClusterSide
 from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.engine.sides import State
 from dcrec_spark.engine.sizing import block_count, least_blocks
 from dcrec_spark.models.families.base import Remembered, Tabled
 from dcrec_spark.models.fitting.checks import Checked, duplicate_pair, require_two, unknown_side
-from dcrec_spark.models.fitting.factors import factor_rows, factor_schema, place_factors
+from dcrec_spark.models.fitting.factors import TablePart, factor_rows, factor_schema, place_factors
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
-from dcrec_spark.models.fitting.layout_settings import LayoutSettings
-from dcrec_spark.spark.compat import collect_arrow
-from dcrec_spark.spark.lineage import cores, fixed_placement, task_memory
+from dcrec_spark.models.fitting.layout_settings import BROADCAST_BYTES, LayoutSettings, width_of
+from dcrec_spark.models.fitting.places import places
+from dcrec_spark.spark.compat import collect_arrow, place
+from dcrec_spark.spark.lineage import Broadcasted, broadcast, cores, fixed_placement, task_memory
 from dcrec_spark.spark.planning import few_partitions
 
 _log = logging.getLogger(__name__)
 
 # Of a pair with its ids, indices and values in a shuffle.
 PAIR_BYTES = 64
-_OTHER = {"user": "item", "item": "user"}
 
 
 @dataclass(frozen=True)
 class ClusterLayout(Layout):
-    """Both sides on the cluster."""
+    """Both sides on the cluster.
+
+    known : "user", "item" -> the ids of the side in the order of their indices, where they are few.
+    """
 
     users: ClusterSide
     items: ClusterSide
@@ -46,6 +50,7 @@ class ClusterLayout(Layout):
     nonzeros: int
     means: dict[str, float]
     held_out: bool = False
+    known: Broadcasted | None = None
 
     def side(self, is_user: bool) -> tuple[ClusterSide, DataFrame]:
         """Blocks and ids of one side."""
@@ -67,16 +72,19 @@ class ClusterLayout(Layout):
     def table(self, is_user: bool, state: State, family: Tabled, shared: Any, exposed: Part | None = None) -> DataFrame:
         """``idx, id`` and the family's columns, then those of the exposure factors."""
         side, ids = self.side(is_user)
-        columns = family.columns(is_user)
-        table_of = partial(family.table_of, is_user=is_user, shared=shared)
-        rows = partial(factor_rows, n_blocks=side.n_blocks, columns=columns, table_of=table_of)
-        factors = self.memory_table(is_user, state, rows, factor_schema(columns))
-        table = ids.join(factors, "idx").select("idx", "id", *[c.name for c in columns])
-        if exposed is None:
-            return table
-        exposure = self.table(is_user, *exposed).drop("id")
-        named = {name: f"exposure_{name}" for name in exposure.columns if name != "idx"}
-        return table.join(exposure.withColumnsRenamed(named), "idx")
+        stages = {"": Part(state, family, shared), **({"exposure_": exposed} if exposed else {})}
+        parts, memories = [], []
+        for prefix, (of_stage, stage, of_pairs) in stages.items():
+            table_of = partial(stage.table_of, is_user=is_user, shared=of_pairs)
+            memories.append(side.memories(of_stage).withColumn("part", F.lit(len(parts))))
+            parts.append(TablePart(prefix, stage.columns(is_user), table_of))
+        cells = memories[0] if exposed is None else place(reduce(DataFrame.union, memories), side.n_blocks, "block")
+        known, name = self.known, side.name
+        ids_of_rows = None if known is None else lambda: known.value[name]
+        make = partial(factor_rows, n_blocks=side.n_blocks, parts=parts, ids=ids_of_rows)
+        schema = factor_schema(parts, None if known is None else ids.schema["id"].dataType.simpleString())
+        factors = cells.mapInArrow(make, schema)
+        return factors if known else ids.join(factors, "idx").select("idx", "id", *factors.columns[1:])
 
     def memory_table(self, is_user: bool, state: State, rows: MemoryRows, schema: str) -> DataFrame:
         """Return the memories of a side's blocks as rows of a table."""
@@ -122,29 +130,52 @@ def lay_out_on_cluster(
         if not given:
             require_two(rows)
         resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
-        indexed = scratch.cache(encode(pairs, ids["user"], ids["item"]))
         wanted = {"user": settings.user_blocks, "item": settings.item_blocks}
         sizes = nonzeros, settings.width, task_memory(spark)
-        least = {name: least_blocks(rows[name], rows[other], *sizes) for name, other in _OTHER.items()}
+        least = {name: least_blocks(rows[name], rows[other], *sizes) for name, other in OTHER.items()}
         n_blocks = {n: block_count(rows[n], cores(spark), wanted[n], least[n]) for n in rows}
+        known, indexed = _broadcast_ids(ids, rows), encode(pairs, ids["user"], ids["item"])
         items = _heavy_items(indexed, rows["user"], settings)
-        heavies, sides = {"user": (None, items), "item": (items, None)}, {}
-        held_out = [c for c in indexed.columns if c == "held_out"]
+        plans, heavies = {}, {"user": (None, items), "item": (items, None)}
+        for name, other in OTHER.items():
+            source = rows[other], n_blocks[other]
+            plan = BlockPlan(n_blocks[name], source, values, settings.precision, *heavies[name])
+            plans[name] = plan._replace(held_out="held_out" in pairs.columns)
         with fixed_placement(spark):
-            for name, other in _OTHER.items():
-                places = F.col(f"{name}_idx").alias("row"), F.col(f"{other}_idx").alias("col")
-                source = rows[other], n_blocks[other]
-                plan = BlockPlan(n_blocks[name], source, values, settings.precision, *heavies[name])
-                entries = indexed.select(*places, *values, *held_out)
-                side = build_cluster_side(name, entries, ids[name], rows[name], plan)
+            if known is None:
+                cells = split_pairs(indexed, plans)
+            else:
+                cells = split_pairs(pairs, plans, partial(_look_up, known=known))
+            cells, sides = scratch.cache(cells), {}
+            for name, plan in plans.items():
+                side = build_cluster_side(name, cells, ids[name], rows[name], plan)
                 sides[name] = resources.add(replace(side, broadcasts=settings.broadcasts(name, rows[name])))
             tables = sides["user"], sides["item"], ids["user"], ids["item"]
-            layout = ClusterLayout(*tables, nonzeros, checked.means, "held_out" in pairs.columns)
+            layout = ClusterLayout(*tables, nonzeros, checked.means, "held_out" in pairs.columns, known)
             if distinct:
                 _require_distinct_pairs(layout)
             if given and not layout.users.frame.agg(F.sum("nonzeros")).collect()[0][0]:
                 raise unknown_side(nonzeros, next(iter(given)))
     return layout
+
+
+def _broadcast_ids(ids: Mapping[str, DataFrame], rows: Mapping[str, int]) -> Broadcasted | None:
+    """Broadcast the ids of both sides in the order of their indices. None if they are too many.
+
+    Workers look ids up five times faster than Spark joins them.
+    """
+    if sum(rows[name] * width_of(frame.select("id")) for name, frame in ids.items()) > BROADCAST_BYTES:
+        return None
+    known = {name: collect_arrow(frame.select("id", "idx")).sort_by("idx")["id"] for name, frame in ids.items()}
+    return broadcast(ids["user"].sparkSession, {name: column.combine_chunks() for name, column in known.items()})
+
+
+def _look_up(table: pa.Table, known: Broadcasted) -> Arrays:
+    """Return the columns of pairs with indices in place of ids. Pairs with other ids are left out."""
+    columns = columns_of(table.drop_columns([f"{side}_id" for side in OTHER]))
+    columns |= {f"{side}_idx": places(table[f"{side}_id"], ids) for side, ids in known.value.items()}
+    is_known = np.logical_and(*(columns[f"{side}_idx"] >= 0 for side in OTHER))
+    return columns if is_known.all() else {name: column[is_known] for name, column in columns.items()}
 
 
 def _heavy_items(indexed: DataFrame, n_users: int, settings: LayoutSettings) -> Heavy | None:

@@ -7,7 +7,7 @@ A table is released with its DataFrame. :func:`derive_frame` caches how to make 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.engine.blocks import rows_in_block
-from dcrec_spark.engine.cells import Array, Arrays, pack
+from dcrec_spark.engine.cells import Array, Arrays, cells_in, pack, unpack
 from dcrec_spark.engine.cluster import ClusterSide, state_of_memories
 from dcrec_spark.engine.sides import State
 from dcrec_spark.models.families.base import TableColumn
@@ -26,27 +26,46 @@ from dcrec_spark.spark.compat import collect_arrow, frame_of_arrow, place
 LARGEST_CACHED = 512 * 2**20
 
 MakeTable = Callable[[], pa.Table]
-_TABLES: WeakKeyDictionary[DataFrame, MakeTable] = WeakKeyDictionary()
 TableOf = Callable[[Arrays], Mapping[str, Array]]
+_TABLES: WeakKeyDictionary[DataFrame, MakeTable] = WeakKeyDictionary()
 
 
-def factor_schema(columns: Sequence[TableColumn]) -> str:
+class TablePart(NamedTuple):
+    """Columns of a table, and the function of a block's memory that makes them. prefix : before their names."""
+
+    prefix: str
+    columns: Sequence[TableColumn]
+    table_of: TableOf
+
+
+def factor_schema(parts: Sequence[TablePart], id_type: str | None) -> str:
     """Return the schema of :func:`factor_rows` in Spark's SQL."""
-    types = {c.name: "double" if c.width is None else "array<double>" for c in columns}
-    return ", ".join(["idx long", *(f"{name} {kind}" for name, kind in types.items())])
+    front = ["idx long", *([] if id_type is None else [f"id {id_type}"])]
+    types = {f"{p.prefix}{c.name}": "double" if c.width is None else "array<double>" for p in parts for c in p.columns}
+    return ", ".join([*front, *(f"{name} {kind}" for name, kind in types.items())])
 
 
 def factor_rows(
-    block: int, memory: Arrays, *, n_blocks: int, columns: Sequence[TableColumn], table_of: TableOf
-) -> pa.RecordBatch:
-    """Return ``idx`` and ``columns`` of a block's rows."""
-    table = table_of(memory)
-    arrays = {
-        c.name: pa.array(table[c.name].astype(np.float64)) if c.width is None else list_array(table[c.name])
-        for c in columns
-    }
-    idx = np.arange(len(table[columns[0].name])) * n_blocks + block
-    return pa.RecordBatch.from_pydict({"idx": pa.array(idx), **arrays})
+    batches: Iterable[pa.RecordBatch], *, n_blocks: int, parts: Sequence[TablePart], ids: Callable[[], pa.Array] | None
+) -> Iterator[pa.RecordBatch]:
+    """Return ``idx``, ``id`` and the columns of all parts of the rows of blocks.
+
+    batches : ``block, part, data``, the memories of whole blocks. ids : of all rows, in the order of ``idx``.
+    """
+    memories: dict[int, dict[int, Arrays]] = {}
+    for batch in batches:
+        blocks, numbers = batch["block"].to_pylist(), batch["part"].to_pylist()
+        for block, part, cell in zip(blocks, numbers, cells_in(batch["data"]), strict=True):
+            memories.setdefault(block, {})[part] = unpack(cell)
+    for block, of_parts in memories.items():
+        arrays: dict[str, pa.Array] = {}
+        for number, (prefix, columns, table_of) in enumerate(parts):
+            table = table_of(of_parts[number])
+            for c in columns:
+                values = table[c.name]
+                arrays[f"{prefix}{c.name}"] = pa.array(values, pa.float64()) if c.width is None else list_array(values)
+        idx = pa.array(np.arange(len(values)) * n_blocks + block)
+        yield pa.RecordBatch.from_pydict({"idx": idx, **({} if ids is None else {"id": ids().take(idx)}), **arrays})
 
 
 def list_array(matrix: Array) -> pa.ListArray:

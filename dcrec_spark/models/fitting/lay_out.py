@@ -6,14 +6,13 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
 
 from dcrec_spark.data.ids import plain_id
 from dcrec_spark.models.fitting.checks import require_usable
 from dcrec_spark.models.fitting.cluster_layout import lay_out_on_cluster
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
-from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
+from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings, width_of
 from dcrec_spark.models.fitting.process_layout import CollectedPairs, lay_out_in_process
 from dcrec_spark.spark.compat import require_classic, require_supported
 from dcrec_spark.spark.lineage import is_local
@@ -21,8 +20,6 @@ from dcrec_spark.spark.planning import few_partitions, rows_at_most
 from dcrec_spark.spark.preflight import require_workers
 from dcrec_spark.spark.session import jvm_limits, machine_memory
 
-# Of an id that is a string, as a UUID is.
-STRING_BYTES = 40
 # Ratings whose fit is far shorter than starting the tasks of its sweeps.
 _FEW = 100_000
 _log = logging.getLogger(__name__)
@@ -109,8 +106,3 @@ def driver_of(spark: SparkSession) -> Driver:
     """Return the driver's resources."""
     heap, results = jvm_limits(spark)
     return Driver(machine_memory(), heap, results, has_cluster=not is_local(spark))
-
-
-def width_of(pairs: DataFrame) -> int:
-    """Return about how many bytes a collected row takes. The length of its strings is not known."""
-    return sum(STRING_BYTES if isinstance(field.dataType, StringType) else 8 for field in pairs.schema)

@@ -6,6 +6,8 @@ from math import ceil
 from typing import NamedTuple
 
 from pyspark.ml.param import Params
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StringType
 
 from dcrec_spark.engine.sizing import most_heavy, pairs_of_a_row
 from dcrec_spark.errors import ConfigError
@@ -18,6 +20,8 @@ LARGEST_BROADCAST_BYTES = 512 * 2**20
 # it does so up to the larger number, if the machine has room for them. exchange=local refuses more.
 LOCAL_ROWS = 2_000_000
 LARGEST_LOCAL_ROWS = 200_000_000
+# Of an id that is a string, as a UUID is.
+STRING_BYTES = 40
 # On top of the collected data: 100M ratings of 750,000 rows, 32 bytes each, took 12 GB at rank 50 in both stages, with
 # the factors; 10M of 80,000 took 1.6 GB.
 BYTES_OF_A_RATING = 70
@@ -146,3 +150,8 @@ def layout_settings(estimator: Params, width: int, splits: bool = False) -> Layo
     signed = estimator.hasParam("outcome") and get("outcome") in OF_RATED_PAIRS
     exchange, precision = get("exchange"), get("precision")
     return LayoutSettings(blocks, blocks, exchange, precision, width, heavy_pairs, most_heavy(width), signed)
+
+
+def width_of(rows: DataFrame) -> int:
+    """Return about how many bytes a collected row takes. The length of its strings is not known."""
+    return sum(STRING_BYTES if isinstance(field.dataType, StringType) else 8 for field in rows.schema)

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
@@ -22,21 +21,18 @@ from dcrec_spark.engine.build import build_process_side, narrow
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.process import ProcessSide
 from dcrec_spark.engine.sides import State
-from dcrec_spark.kernels.csr import index_type
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.random import keys_of
-from dcrec_spark.kernels.threads import blas_on_one_thread, make_in_pieces
+from dcrec_spark.kernels.threads import blas_on_one_thread
 from dcrec_spark.models.families.base import Remembered, TableColumn, Tabled
 from dcrec_spark.models.fitting.checks import duplicate_pair, require_two, require_usable_here, unknown_side
 from dcrec_spark.models.fitting.factors import arrow_table, cached_frame, list_array, matrix_of
 from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import AT_ONCE, LayoutSettings
+from dcrec_spark.models.fitting.places import Indices, places
 from dcrec_spark.spark.compat import collect_arrow, frame_of_arrow
 
-Indices = npt.NDArray[np.integer]
 SIDES = ("user", "item")
-# Ids are looked up in an array over all numbers between them, if it is at most so many times as long as the look-ups.
-_SPARSE = 4
 
 
 class SparkIds(NamedTuple):
@@ -215,31 +211,6 @@ def _side_ids(named: pa.ChunkedArray, fitted: DataFrame | None) -> pa.Array:
         return arrow_table(fitted, ["id", "idx"]).sort_by("idx")["id"].combine_chunks()
     distinct = named.unique()
     return distinct.take(pc.sort_indices(distinct))
-
-
-def places(wanted: pa.Array | pa.ChunkedArray, ids: pa.Array | pa.ChunkedArray) -> Indices:
-    """Return the position of each wanted id among ``ids``, -1 if it is absent. Integers of all widths are alike."""
-    if pa.types.is_integer(ids.type):
-        if len(ids) and pa.types.is_integer(wanted.type) and not wanted.null_count:
-            span = pc.min_max(ids).as_py()
-            if span["max"] - span["min"] < _SPARSE * (len(ids) + len(wanted)):
-                return _places_by_table(wanted.to_numpy(), ids.to_numpy())
-        wanted, ids = wanted.cast(pa.int64()), ids.cast(pa.int64())
-    found = pc.fill_null(pc.index_in(wanted, value_set=ids), -1)
-    return np.asarray(found.to_numpy(), index_type(len(ids)))
-
-
-def _places_by_table(wanted: npt.NDArray[np.integer], ids: npt.NDArray[np.integer]) -> Indices:
-    low, high = int(ids.min()), int(ids.max())
-    index = index_type(len(ids))
-    table = np.full(high - low + 2, -1, index)  # the last is for all numbers outside
-    table[ids.astype(np.int64) - low] = np.arange(len(ids))
-
-    def look_up(at: slice) -> Indices:
-        number = wanted[at].astype(np.int64)
-        return np.asarray(table[np.where((number < low) | (number > high), len(table) - 1, number - low)])
-
-    return make_in_pieces(look_up, len(wanted), index)
 
 
 def _aligned(fitted: pa.Table, column: TableColumn, at: Indices) -> Array:

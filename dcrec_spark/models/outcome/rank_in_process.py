@@ -17,7 +17,7 @@ from dcrec_spark.kernels.threads import over_rows
 from dcrec_spark.kernels.topn import Cap, Dial, Ranked, concatenate, top_n
 from dcrec_spark.models.fitting.factors import arrow_table, matrix_of
 from dcrec_spark.models.fitting.layout_settings import LOCAL_ROWS
-from dcrec_spark.models.fitting.process_layout import places
+from dcrec_spark.models.fitting.places import places
 from dcrec_spark.models.outcome.rank import Ranking, with_group
 from dcrec_spark.spark.compat import of_thread
 from dcrec_spark.spark.planning import rows_at_most

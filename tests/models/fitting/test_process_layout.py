@@ -16,7 +16,8 @@ from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
-from dcrec_spark.models.fitting.process_layout import CollectedPairs, places
+from dcrec_spark.models.fitting.places import places
+from dcrec_spark.models.fitting.process_layout import CollectedPairs
 from tests.models.data_sets import NAMES, NUMBERS
 
 VALUES = {"rating": "`rating`"}

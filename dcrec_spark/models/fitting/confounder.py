@@ -152,16 +152,19 @@ def attach_confounder(
 
 def add_confounder(inputs: KernelInput, *, term: ExposureTerm, form: Form, is_user: bool) -> Update:
     """Add the confounder of each pair, held-out ones too, and the vector of each row to a block."""
-    block = inputs.block
+    block, means = inputs.block, means_of(inputs)
     contents = dict(block)
+
+    def stored(numbers: Floats) -> Floats:  # in the precision of the fit: they travel at every half-step
+        return numbers.astype(means.dtype, copy=False)
+
     for pairs, is_fitted in zip(block.parts, (True, False), strict=False):
         a_hat = a_hats(inputs, pairs, term, is_fitted)
         contents.pop(pairs.named("exposure_count"), None)  # of stage 1, and of what has been done with it here
-        contents[pairs.named("a_hat")] = form.of(a_hat)
+        contents[pairs.named("a_hat")] = stored(form.of(a_hat))
         if is_fitted and term.leave_one_out and term.over_all_pairs:
-            contents["a_hat_product"] = form.of(products(inputs, pairs, term))
-    means = means_of(inputs)
-    contents["exposure"] = form.row_vectors(means, is_user)
+            contents["a_hat_product"] = stored(form.of(products(inputs, pairs, term)))
+    contents["exposure"] = stored(form.row_vectors(means, is_user))
     if form.composition is not None:
-        contents[COMPOSITION] = form.composition[0 if is_user else 1].scaled(composition(means))
+        contents[COMPOSITION] = stored(form.composition[0 if is_user else 1].scaled(composition(means)))
     return Update(np.empty((len(means), 0)), {}, contents)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import encode, index_ids
@@ -26,7 +26,7 @@ from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import BROADCAST_BYTES, LayoutSettings, width_of
 from dcrec_spark.models.fitting.places import places
-from dcrec_spark.spark.compat import collect_arrow, place
+from dcrec_spark.spark.compat import collect_arrow, frame_of_arrow, place
 from dcrec_spark.spark.lineage import Broadcasted, broadcast, cores, fixed_placement, task_memory
 from dcrec_spark.spark.planning import few_partitions
 
@@ -124,9 +124,13 @@ def lay_out_on_cluster(
     spark, nonzeros, ids = pairs.sparkSession, checked.nonzeros, dict(given)
     with FitResources() as scratch:
         resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros))
-        for name in {"user", "item"} - ids.keys():
-            ids[name] = resources.add_cached(index_ids(pairs, f"{name}_id"))
-        rows = {name: frame.count() for name, frame in ids.items()}
+        named = {name: pairs.select(F.col(f"{name}_id").alias("id")) for name in OTHER if name not in given}
+        found = {**given, **{name: scratch.cache(frame.distinct()) for name, frame in named.items()}}
+        rows = {name: found[name].count() for name in OTHER}
+        known = _broadcast_ids(found, rows)
+        for name, frame in named.items():
+            few = None if known is None else _numbered(frame.sparkSession, known.value[name])
+            ids[name] = resources.add_cached(index_ids(frame, "id") if few is None else few.persist())
         if not given:
             require_two(rows)
         resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
@@ -134,7 +138,7 @@ def lay_out_on_cluster(
         sizes = nonzeros, settings.width, task_memory(spark)
         least = {name: least_blocks(rows[name], rows[other], *sizes) for name, other in OTHER.items()}
         n_blocks = {n: block_count(rows[n], cores(spark), wanted[n], least[n]) for n in rows}
-        known, indexed = _broadcast_ids(ids, rows), encode(pairs, ids["user"], ids["item"])
+        indexed = encode(pairs, ids["user"], ids["item"])
         items = _heavy_items(indexed, rows["user"], settings)
         plans, heavies = {}, {"user": (None, items), "item": (items, None)}
         for name, other in OTHER.items():
@@ -160,14 +164,20 @@ def lay_out_on_cluster(
 
 
 def _broadcast_ids(ids: Mapping[str, DataFrame], rows: Mapping[str, int]) -> Broadcasted | None:
-    """Broadcast the ids of both sides in the order of their indices. None if they are too many.
+    """Broadcast the ids of both sides in the order of their indices, which is theirs. None if they are too many.
 
-    Workers look ids up five times faster than Spark joins them.
+    Workers look ids up, and the driver sorts them, several times faster than Spark joins and sorts.
     """
     if sum(rows[name] * width_of(frame.select("id")) for name, frame in ids.items()) > BROADCAST_BYTES:
         return None
-    known = {name: collect_arrow(frame.select("id", "idx")).sort_by("idx")["id"] for name, frame in ids.items()}
-    return broadcast(ids["user"].sparkSession, {name: column.combine_chunks() for name, column in known.items()})
+    tables = {name: collect_arrow(frame) for name, frame in ids.items()}
+    known = {n: t.sort_by("idx" if "idx" in t.column_names else "id")["id"].combine_chunks() for n, t in tables.items()}
+    return broadcast(ids["user"].sparkSession, known)
+
+
+def _numbered(spark: SparkSession, ids: pa.Array) -> DataFrame:
+    """Return ids with their positions as ``idx``."""
+    return frame_of_arrow(spark, pa.table({"id": ids, "idx": pa.array(np.arange(len(ids)))}))
 
 
 def _look_up(table: pa.Table, known: Broadcasted) -> Arrays:

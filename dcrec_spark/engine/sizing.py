@@ -19,10 +19,13 @@ REMEMBERED_BYTES = 41 * MB
 # A whole side's state that needs no such care, of what a task may take in its executor's heap. Each row goes to every
 # block that needs it, so that fewer blocks send less.
 SHARE_OF_TASK = 1 / 8
+# A block's pairs, of the same. In executors of 1 GB, fits of both stages lost tasks with blocks of 75 MB.
+SHARE_OF_CELL = 1 / 16
 # Rows of the other side that reach a task at once.
 INBOX_BYTES = GB
-# Of a pair in a block: its row's place in the inbox, its rating (a byte for stars), its a_hat; and while it is built.
-BYTES_OF_A_PAIR = 4 + 1 + 8
+# Of a pair in a block: its row's place in the inbox, its rating (a byte for stars), its a_hat, and where sums over all
+# pairs have a_hat too, one that is not left out of its own; and while it is built.
+BYTES_OF_A_PAIR, BYTES_OF_A_PRODUCT = 4 + 1 + 8, 8
 BYTES_TO_BUILD_A_PAIR = 160
 # Partial sums of a block of users for all heavy items.
 HEAVY_BYTES = 64 * MB
@@ -39,17 +42,25 @@ _CHECKPOINT_INTERVAL = 10
 _DRIVER_BYTES, _HELD_BYTES, _HELD_COPIES = 2 * GB, 64 * MB, 8
 
 
-def least_blocks(own_rows: int, source_rows: int, ratings: int, width: int, of_task: float = 0.0) -> int:
+def least_blocks(
+    own_rows: int,
+    source_rows: int,
+    ratings: int,
+    width: int,
+    of_task: float = 0.0,
+    pair_bytes: int = BYTES_OF_A_PAIR,
+) -> int:
     """Return the number of blocks with which each fits a task, and its cells Spark's buffers.
 
     own_rows, source_rows : rows of the side and of the other one.
     ratings : pairs of all blocks.
     width : numbers that a row sends at most. Its state in the block has half as many again at most.
-    of_task : bytes that a task may take in the heap of its executor.
+    of_task : bytes that a task may take in the heap of its executor. 0: unknown.
     """
-    pairs = ratings * BYTES_OF_A_PAIR / CELL_BYTES
+    most = min(CELL_BYTES, of_task * SHARE_OF_CELL or CELL_BYTES)
+    pairs = ratings * pair_bytes / most
     state = own_rows * 1.5 * width * 8
-    remembered = 1 if state <= of_task * SHARE_OF_TASK else state / REMEMBERED_BYTES
+    remembered = 1 if state <= of_task * SHARE_OF_TASK else state / min(REMEMBERED_BYTES, most)
     named = ratings * width * 8 / INBOX_BYTES if source_rows * width * 8 > INBOX_BYTES else 1
     return ceil(max(pairs, remembered, named))
 

@@ -135,7 +135,7 @@ def lay_out_on_cluster(
             require_two(rows)
         resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
         wanted = {"user": settings.user_blocks, "item": settings.item_blocks}
-        sizes = nonzeros, settings.width, task_memory(spark)
+        sizes = nonzeros, settings.width, task_memory(spark), settings.pair_bytes
         least = {name: least_blocks(rows[name], rows[other], *sizes) for name, other in OTHER.items()}
         n_blocks = {n: block_count(rows[n], cores(spark), wanted[n], least[n]) for n in rows}
         indexed = encode(pairs, ids["user"], ids["item"])

@@ -9,7 +9,7 @@ from pyspark.ml.param import Params
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType
 
-from dcrec_spark.engine.sizing import most_heavy, pairs_of_a_row
+from dcrec_spark.engine.sizing import BYTES_OF_A_PAIR, most_heavy, pairs_of_a_row
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.settings.tables import OF_RATED_PAIRS
 
@@ -66,7 +66,7 @@ class LayoutSettings:
     """Settings of a layout. None: the number of blocks depends on the size of the data.
 
     heavy_pairs : more pairs make an item heavy, on the cluster (:mod:`dcrec_spark.engine.heavy_items`). None: none is.
-    most_heavy : how many items may be heavy. signed : whether ratings may be below 0. local_rows, largest_local_rows :
+    most_heavy : how many items may be heavy. pair_bytes : of a pair in a block. signed : whether ratings may be below 0. local_rows, largest_local_rows :
     of ratings that one process fits, with and without a cluster.
     """
 
@@ -78,6 +78,7 @@ class LayoutSettings:
     heavy_pairs: int | None = None
     most_heavy: int = 0
     signed: bool = False
+    pair_bytes: int = BYTES_OF_A_PAIR
     local_rows: int = LOCAL_ROWS
     largest_local_rows: int = LARGEST_LOCAL_ROWS
 
@@ -142,14 +143,17 @@ class LayoutSettings:
         return self.exchange == "broadcast"
 
 
-def layout_settings(estimator: Params, width: int, splits: bool = False) -> LayoutSettings:
+def layout_settings(
+    estimator: Params, width: int, splits: bool = False, pair_bytes: int = BYTES_OF_A_PAIR
+) -> LayoutSettings:
     """Return the settings of an estimator. ``width`` : the most numbers of a row."""
     get = estimator.getOrDefault
     blocks = get("numBlocks")
     heavy_pairs = pairs_of_a_row(width) if splits else None
     signed = estimator.hasParam("outcome") and get("outcome") in OF_RATED_PAIRS
     exchange, precision = get("exchange"), get("precision")
-    return LayoutSettings(blocks, blocks, exchange, precision, width, heavy_pairs, most_heavy(width), signed)
+    most = most_heavy(width)
+    return LayoutSettings(blocks, blocks, exchange, precision, width, heavy_pairs, most, signed, pair_bytes)
 
 
 def width_of(rows: DataFrame) -> int:

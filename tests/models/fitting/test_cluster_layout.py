@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from dcrec_spark.models.fitting import cluster_layout
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings, layout_settings
@@ -40,11 +41,19 @@ def by_ids(layout: Any, *of: Any) -> dict[str, Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("kind", "settings"),
-    [("probabilistic, all terms", BLOCKS), ("poisson, gammas", BROADCAST), ("poisson, held out", BLOCKS)],
-    ids=["probabilistic, blocks", "poisson, broadcast", "held out, blocks"],
+    ("kind", "settings", "broadcast_ids"),
+    [
+        ("probabilistic, all terms", BLOCKS, True),
+        ("poisson, gammas", BROADCAST, False),
+        ("poisson, held out", BLOCKS, True),
+    ],
+    ids=["probabilistic, blocks", "poisson, broadcast, joined ids", "held out, blocks"],
 )
-def test_spark_blocks_and_heavy_items_change_nothing(spark: SparkSession, kind: str, settings: Any) -> None:
+def test_spark_blocks_and_heavy_items_change_nothing(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, kind: str, settings: Any, broadcast_ids: bool
+) -> None:
+    if not broadcast_ids:
+        monkeypatch.setattr(cluster_layout, "BROADCAST_BYTES", 0)
     model = MODELS[kind] | {"maxIter": 3}
     whole = fit(marked(spark), LOCAL("float64", 12), model)
     assert_equal_fits(fit(marked(spark), settings("float64", 12), model), whole)

@@ -66,8 +66,8 @@ class LayoutSettings:
     """Settings of a layout. None: the number of blocks depends on the size of the data.
 
     heavy_pairs : more pairs make an item heavy, on the cluster (:mod:`dcrec_spark.engine.heavy_items`). None: none is.
-    most_heavy : how many items may be heavy. signed : whether ratings may be below 0. pair_bytes : of a pair in a block.
-    local_rows, largest_local_rows : of ratings that one process fits, with and without a cluster.
+    most_heavy : how many items may be heavy. signed : whether ratings may be below 0. pair_bytes : of a pair in a
+    block. local_rows, largest_local_rows : of ratings that one process fits, with and without a cluster.
     """
 
     user_blocks: int | None

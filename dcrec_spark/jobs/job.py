@@ -106,8 +106,7 @@ class Finished(Generic[ResultT]):
 class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
     """One job: ``ConfigT`` is its configuration, ``InputsT`` what it opens, ``ResultT`` what its caller gets.
 
-    config_type : ``ConfigT``. last_step : name of the step that writes the tables, in which Spark computes most of
-    them.
+    last_step : name of the step that writes the tables, in which Spark computes most of them.
     """
 
     config_type: ClassVar[type[JobConfig]]
@@ -164,9 +163,6 @@ def _prune(directory: Output, keep: int | None) -> None:
             directory.prune(keep)
     except (OSError, DcrecError) as error:
         _log.warning("old runs could not be removed", reason=str(error))
-
-
-# ---- audit of the staged tables
 
 
 def audit_tables(context: Context[ConfigT], outputs: Outputs[ResultT], staged: StagedRun) -> Mapping[str, DataFrame]:
@@ -246,8 +242,10 @@ def run_summary(run: Run, directory: str) -> RenderableType:
         facts.add_row("exposure check", f"passed (p {p:.3f})" if check["passed"] else result)
     if run.lists is not None:
         facts.add_row("lists", run.lists.summary)
-    if run.compared is not None:
-        facts.add_row("held out", _compared_line(run.compared))
+    if (compared := run.compared) is not None:
+        values = [f"{value['value']:.3f} ({name})" for name, value in compared["models"].items()]
+        skipped = f"not compared with popularity: {compared['skipped']}"
+        facts.add_row("held out", skipped if compared["skipped"] else f"{compared['metric']} {', '.join(values)}")
     if run.since is not None:
         last = run.since["counts"]
         both = [name for name in ("accepted", "rejected", "users", "items") if name in counts and name in last]
@@ -266,10 +264,3 @@ def run_summary(run: Run, directory: str) -> RenderableType:
     facts.add_row("tables", Text(directory.removeprefix("file://"), overflow="fold"))
     title = f"run {run.run_id} published, model {run.model_version}"
     return Group(Text(title, style="bold green"), facts)
-
-
-def _compared_line(compared: Mapping[str, Any]) -> str:
-    if compared["skipped"] is not None:
-        return f"not compared with popularity: {compared['skipped']}"
-    values = [f"{value['value']:.3f} ({name})" for name, value in compared["models"].items()]
-    return f"{compared['metric']} {', '.join(values)}"

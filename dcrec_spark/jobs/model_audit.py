@@ -17,7 +17,7 @@ from dcrec_spark.config.load import resolved
 from dcrec_spark.data.validation.several_rows import LIMITS
 from dcrec_spark.data.validation.validate import UNTIMED
 from dcrec_spark.errors import AuditError, DataError, FitError
-from dcrec_spark.evaluation.baselines import POPULARITY, item_statistics, one_list_for_all
+from dcrec_spark.evaluation.baselines import POPULARITY, rank_by_popularity
 from dcrec_spark.evaluation.measures import Columns, Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_ranking
 from dcrec_spark.evaluation.result import Estimate, Metrics
@@ -144,11 +144,8 @@ def hold_out(context: Context[RetrainConfig], ratings: DataFrame) -> FitParts:
 
 
 def check_exposures(context: Context[RetrainConfig], ratings: DataFrame, exposure: PoissonFactorization) -> None:
-    """Check the exposure model before it is fitted. A model without a confounder is not checked.
+    """Check the exposure model before it is fitted, by one more fit of stage 1. The record gets the figures.
 
-    The figures go into the record of the run, a failure also into its warnings. The check fits stage 1 once more.
-
-    ratings : those of the fit. exposure : stage 1 as configured.
     Raises AuditError: the check fails, audit.exposure_check is refuse, and audit.force is not set.
     """
     action = context.config.audit.exposure_check
@@ -178,10 +175,17 @@ def compare_models(context: Context[RetrainConfig], model: AnyModel, parts: FitP
         last = _last_model(context, model)
         if last is not None:
             vectors[LAST] = last.scoringVectors()
-        counts = item_statistics(parts.train).select("item_id", F.col("ratings").alias("score"))
-        vectors[POPULARITY] = one_list_for_all(vectors[NEW], counts)
+        vectors[POPULARITY] = rank_by_popularity(vectors[NEW], parts.train)
         metrics = _measure(context, vectors, parts)
-    context.run.enforce(_verdicts(context, metrics))
+    measure, verdicts = _measure_of(metrics), []
+    values = {name: metrics.estimates(name)[measure] for name in metrics.scores}
+    _note_compared(context.run, values, None, measure)
+    for check, name in (("max_loss", LAST), ("max_below_popularity", POPULARITY)):
+        limit = getattr(context.config.audit, check)
+        if limit is not None and name in values:
+            difference = metrics.difference(NEW, name).estimates()[measure]
+            verdicts.append(_compare(check, limit, measure, (name, values[name]), values[NEW], difference))
+    context.run.enforce(verdicts)
 
 
 def check_lists(
@@ -191,8 +195,6 @@ def check_lists(
 
     A fit of its own, in this process, leaves these ratings out: the published model has them all.
 
-    Parameters
-    ----------
     outcome, exposure : both stages as configured, from a cold start.
     """
     if context.config.audit.list_check == "off" or parts.held_out is not None:
@@ -207,9 +209,21 @@ def check_lists(
         return
     with context.reporter.step("compare the lists with popularity"):
         try:
-            _note_lists(run, _without_some(context, ratings, outcome, exposure))
+            metrics = _without_some(context, ratings, outcome, exposure)
         except (DataError, FitError) as error:  # too few ratings to leave some out
             _note_compared(run, {}, str(error))
+            return
+    measure = _measure_of(metrics)
+    new, popular = (metrics.scores[name][measure].resampled for name in (NEW, POPULARITY))
+    _note_compared(run, {name: metrics.estimates(name)[measure] for name in metrics.scores}, None, measure)
+    above = percentile_interval(new[1:] - popular[1:] / 2, metrics.settings.confidence)
+    if new[0] < popular[0] / 2 and above is not None and above[1] < 0:  # all of the interval is below a half
+        run.warnings.append(
+            f"on a twentieth of the ratings, held out of a fit of its own, {measure} of the lists is {new[0]:.3f}, and "
+            f"{popular[0]:.3f} of the most rated items, less than half of it. Lists by potential rating need not win "
+            "where people chose what to rate. Look at them, and compare recommend.exposure_weight=0.25, which ranks by "
+            "what people come across too"
+        )
 
 
 def _without_some(
@@ -233,22 +247,6 @@ def _without_some(
     settings = MetricSettings((longest,), context.config.evaluation.relevant_from)
     new, popular = (judge(places, test, train, settings, name) for name, places in lists.items())
     return new.join(popular)
-
-
-def _note_lists(run: Run, metrics: Metrics) -> None:
-    """Note what the lists have of popularity's metric. Warn where all of the interval is below a half."""
-    measure = _measure_of(metrics)
-    new, popular = (metrics.scores[name][measure].resampled for name in (NEW, POPULARITY))
-    _note_compared(run, {name: metrics.estimates(name)[measure] for name in metrics.scores}, None, measure)
-    above = percentile_interval(new[1:] - popular[1:] / 2, metrics.settings.confidence)
-    if new[0] >= popular[0] / 2 or above is None or above[1] >= 0:
-        return
-    run.warnings.append(
-        f"on a twentieth of the ratings, held out of a fit of its own, {measure} of the lists is {new[0]:.3f}, and "
-        f"{popular[0]:.3f} of the most rated items, less than half of it. Lists by potential rating need not win "
-        "where people chose what to rate. Look at them, and compare recommend.exposure_weight=0.25, which ranks by "
-        "what people come across too"
-    )
 
 
 def _measure_of(metrics: Metrics) -> Measure:
@@ -296,21 +294,6 @@ def _measure(context: Context[RetrainConfig], vectors: dict[str, ScoringVectors]
         for name, known in vectors.items()
     )
     return reduce(Metrics.join, measured)
-
-
-def _verdicts(context: Context[RetrainConfig], metrics: Metrics) -> list[Verdict]:
-    limits = context.config.audit
-    measure = _measure_of(metrics)
-    values = {name: metrics.estimates(name)[measure] for name in metrics.scores}
-    new = values[NEW]
-    _note_compared(context.run, values, None, measure)
-    verdicts = []
-    for check, name in (("max_loss", LAST), ("max_below_popularity", POPULARITY)):
-        limit = getattr(limits, check)
-        if limit is not None and name in values:
-            difference = metrics.difference(NEW, name).estimates()[measure]
-            verdicts.append(_compare(check, limit, measure, (name, values[name]), new, difference))
-    return verdicts
 
 
 def _compare(

@@ -5,6 +5,7 @@ import json
 import platform
 import secrets
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from importlib.metadata import version
@@ -35,6 +36,11 @@ RETRAIN = "retrain"
 _SAMPLED_ROWS, _SAMPLED_CHARACTERS = 10, 200
 # Facts with texts that others wrote, with secrets perhaps. The rest are numbers, names and times of this package.
 _TEXTS = frozenset({"rejects", "name", "error", "configuration", "warnings", "source", "audit", "features"})
+# Facts that the record has as the run has them.
+_AS_THEY_ARE = (
+    *("model_version", "data_fingerprint", "counts", "reasons", "versions", "warnings", "intercept", "exposure_check"),
+    *("input_snapshot", "input_table_id", "unchanged_since", "features", "since", "rejects", "blend"),
+)
 _PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
 
 
@@ -179,11 +185,8 @@ class Run:
             self.parameters |= {f"weight of {name}": weight for name, weight in model.weights.items()}
         else:
             form = model.facts.form or PLAIN
-            numbers = {
-                "is_log": float(form.link == "log"),
-                **{n: getattr(form, n) for n in ("offset", "mean", "scale")},
-            }
-            self.parameters |= {f"confounder_{name}": number for name, number in numbers.items()}
+            self.parameters["confounder_is_log"] = float(form.link == "log")
+            self.parameters |= {f"confounder_{name}": getattr(form, name) for name in ("offset", "mean", "scale")}
 
     def note_validation(self, valid: Validated) -> None:
         """Note how many rows there are, why some were rejected, and a fingerprint of the rest."""
@@ -203,18 +206,19 @@ class Run:
         """Note the results of the fits, and what is wrong with them."""
         self.counts |= {"users": model.numUsers, "items": model.numItems}
         self._note_parameters(model)
-        stages: list[tuple[str, PoissonFactorizationModel | DeconfoundedMFModel, StageFit]] = []
-        if (exposure := model.exposureModel) is not None:
-            stages.append(("exposure", exposure, StageFit(exposure.elboHistory, exposure.converged)))
-        for name, member in members_of(model).items():
-            fit = StageFit(member.objectiveHistory, member.converged)
-            stages.append((f"outcome {name}".strip(), member, fit))
         if isinstance(model, BlendModel):
             self.blend = {"weights": model.weights, "validation_mse": model.validationErrors}
-        for stage, fitted, fit in stages:
-            self.fits[stage] = fit
-            warning = fit.warning(stage.partition(" ")[0], fitted.getOrDefault("tol"))
-            self.warnings += filter(None, [warning, *map(str, fitted.degeneracies)])
+        if (exposure := model.exposureModel) is not None:
+            self._note_fit("exposure", exposure, exposure.elboHistory)
+        for name, member in members_of(model).items():
+            self._note_fit(f"outcome {name}".strip(), member, member.objectiveHistory)
+
+    def _note_fit(
+        self, stage: str, model: PoissonFactorizationModel | DeconfoundedMFModel, values: Sequence[float]
+    ) -> None:
+        fit = self.fits[stage] = StageFit(values, model.converged)
+        warning = fit.warning(stage.partition(" ")[0], model.getOrDefault("tol"))
+        self.warnings += filter(None, [warning, *map(str, model.degeneracies)])
 
     def note_check(self, check: PredictiveCheck) -> None:
         """Note the figures of the exposure check."""
@@ -265,45 +269,29 @@ class Run:
     def failure_record(self, error: BaseException) -> dict[str, Any]:
         """Return run.json of a run that ends with an error."""
         stop = interruption(error)
-        status, code = ("failed", error.exit_code if isinstance(error, DcrecError) else 1)
+        why = f"{type(stop or error).__name__}: {message_of(stop or error)}"
         if stop is not None:
-            status, code = "interrupted", InterruptedRun.exit_code
-        return self.facts(status, code, f"{type(stop or error).__name__}: {message_of(stop or error)}")
+            return self.facts("interrupted", InterruptedRun.exit_code, why)
+        return self.facts("failed", error.exit_code if isinstance(error, DcrecError) else 1, why)
 
     def facts(self, status: str, exit_code: int, error: str | None) -> dict[str, Any]:
         """Return run.json of the run as it is now."""
         facts = {
-            "run_id": self.run_id,
-            "job": self.job,
-            "run_date": self.run_date.isoformat(),
+            **self.names,
             "name": self.config.run.name,
             "status": status,
             "exit_code": exit_code,
             "error": error,
             "started_at": self.started_at.isoformat(),
             "finished_at": datetime.now(UTC).isoformat(),
-            "model_version": self.model_version,
             "config_hash": config_hash(self.config),
-            "data_fingerprint": self.data_fingerprint,
             "configuration": resolved(self.config),
-            "counts": dict(self.counts),
-            "reasons": dict(self.reasons),
+            **{name: copy(getattr(self, name)) for name in _AS_THEY_ARE},
             "timings": {name: round(seconds, 3) for name, seconds in self.timings.items()},
-            "versions": self.versions,
-            "warnings": list(self.warnings),
-            "intercept": self.intercept,
             "objectives": {stage: fit.values for stage, fit in self.fits.items()},
             "converged": {stage: fit.converged for stage, fit in self.fits.items()},
             "iterations": {stage: len(fit.values) for stage, fit in self.fits.items()},
-            "exposure_check": self.exposure_check,
-            "input_snapshot": self.input_snapshot,
-            "input_table_id": self.input_table_id,
             "input_window": {name: day and day.isoformat() for name, day in self.input_window._asdict().items()},
-            "unchanged_since": self.unchanged_since,
-            "features": self.features,
-            "since": self.since,
-            "rejects": self.rejects,
-            "blend": self.blend,
             "audit": {
                 "verdicts": list(map(asdict, self.verdicts)),
                 "forced": [verdict.check for verdict in self.verdicts if self.limits.force and not verdict.passed],

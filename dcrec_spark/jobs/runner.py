@@ -49,13 +49,9 @@ def run_job(
 ) -> Finished[ResultT] | None:
     """Run ``job`` as configured.
 
-    job : what to run.
-    config : the settings of this job.
-    reporter : shows steps, iterations and the summary.
     dry_run : check settings, inputs, output and the executors' Python, and write nothing.
     Returns the finished run. None after a dry run, and if the input has not changed (input.unchanged=skip).
-    Raises DcrecError: nothing is published, the tables of before stay. ``run.json`` under ``output.path/failed`` says
-    why.
+    Raises DcrecError: the tables of before stay, and ``run.json`` under ``output.path/failed`` says why.
     """
     run = Run.begin(job.name, config, reporter.new_run())
     traces, resources = nullcontext() if dry_run else leave_traces(run), ExitStack()
@@ -142,16 +138,20 @@ def _show_plan(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -
 
 
 def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Finished[ResultT] | None:
-    with _explain_stop(context):
-        try:
-            outputs = job.transform(context, job.extract(context))
-        except NothingNew as reason:
-            skipped = context.run.success_record()
-            record_aside(context.output, context.run.run_id, skipped, context.spark, folder=SKIPPED)
-            context.reporter.show(Text(f"run {context.run.run_id} skipped: {reason}", style="bold green"))
-            return None
+    try:
+        outputs = job.transform(context, job.extract(context))
         with context.reporter.step(job.last_step):
             directory = _publish(job, context, outputs)
+    except NothingNew as reason:
+        skipped = context.run.success_record()
+        record_aside(context.output, context.run.run_id, skipped, context.spark, folder=SKIPPED)
+        context.reporter.show(Text(f"run {context.run.run_id} skipped: {reason}", style="bold green"))
+        return None
+    except BaseException as error:
+        stop = interruption(error)
+        if stop is None:
+            raise
+        raise InterruptedRun(f"{stop}; nothing was published{_state(context)}") from error
     finished = Finished(context.run, directory, outputs.result)
     context.reporter.show(job.summary(context, finished))
     return finished
@@ -172,46 +172,20 @@ def _publish(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT], out
     return directory
 
 
-# ---- Spark
-
-
 def start_session(config: JobConfig, writes: bool = True) -> SparkSession:
     """Start the session, with its checkpoint directory. writes : False does not create that."""
-    with _restore_interrupt_handler():
-        spark = build_session(config.run.name, config.spark.master, config.spark.conf)
+    interrupt = signal.getsignal(signal.SIGINT)
+    spark = build_session(config.run.name, config.spark.master, config.spark.conf)
+    # A new session has put its own handler of Ctrl-C there, which calls the JVM over the very connection that it
+    # interrupts, and ends as an error of that.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, interrupt)
     require_runtimes(spark, config.spark.conf)
     if config.spark.checkpoint_dir is None:
         require_checkpoint_directory(spark)
     elif writes:
         set_checkpoint_directory(spark, config.spark.checkpoint_dir)
     return spark
-
-
-@contextmanager
-def _restore_interrupt_handler() -> Iterator[None]:
-    """Restore this process's handler of Ctrl-C, which a new session replaces by its own.
-
-    Spark's handler calls the JVM over the very connection that it interrupts, and ends as an error of that.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, before)
-
-
-# ---- runs that are stopped, and full disks
-
-
-@contextmanager
-def _explain_stop(context: Context[Any]) -> Iterator[None]:
-    """Turn a signal that stops the run into an error that names the state it left."""
-    try:
-        yield
-    except BaseException as error:
-        stop = interruption(error)
-        if stop is None:
-            raise
-        raise InterruptedRun(f"{stop}; nothing was published{_state(context)}") from error
 
 
 def _state(context: Context[Any]) -> str:

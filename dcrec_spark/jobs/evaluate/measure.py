@@ -14,14 +14,7 @@ from dcrec_spark.data.listed import read_titles_file
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.evaluation.baselines import (
-    BASELINES,
-    POPULARITY,
-    RANK_ONLY,
-    item_statistics,
-    one_list_for_all,
-    with_baselines,
-)
+from dcrec_spark.evaluation.baselines import BASELINES, POPULARITY, RANK_ONLY, rank_by_popularity, with_baselines
 from dcrec_spark.evaluation.distributions import histogram
 from dcrec_spark.evaluation.measures import Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
@@ -54,11 +47,7 @@ _PAIR = ["user_id", "item_id"]
 
 @dataclass(frozen=True)
 class EvaluateInputs(ServedInputs):
-    """Inputs of an evaluation, opened but not read.
-
-    saved : the evaluated model. ratings : of the fit. other : a second model to compare it with, or None. test : held
-    out. titles : item_id, title. Or None. features : of the fit.
-    """
+    """Inputs of an evaluation, opened but not read. other : a second model to compare with. titles : item_id, title."""
 
     ratings: DataFrame
     other: SavedModel | None
@@ -189,9 +178,6 @@ def baseline_of(model: AnyModel) -> DeconfoundedMF:
     return DeconfoundedMF(**{**fitted_with, **without, "adjustment": "none", "exposureWeight": 0.0})
 
 
-# ---- what is measured
-
-
 CUTS = (5, 10)
 _HELD_OUT_SHARE = 0.2
 _COVERAGE = 0.9
@@ -229,16 +215,11 @@ class Measurements:
         return spark.createDataFrame([(run_id, *row) for row in rows], METRICS)
 
 
-def metric_settings(config: EvaluateConfig) -> MetricSettings:
-    """Variants of the metrics."""
-    given = config.evaluation
-    return MetricSettings(CUTS, given.relevant_from, seed=config.run.seed)
-
-
 def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measurements:
     """Predict the test, rank the catalogue, and measure both."""
-    config, models, settings = context.config, comparison.vectors, metric_settings(context.config)
-    predictions = with_baselines(comparison.test, comparison.training, config.run.seed)
+    config, models, test, training = context.config, comparison.vectors, comparison.test, comparison.training
+    settings = MetricSettings(CUTS, config.evaluation.relevant_from, seed=config.run.seed)
+    predictions = with_baselines(test, training, config.run.seed)
     for name, vectors in models.items():
         predictions = vectors.score(predictions, name)
     predictions = context.cache(predictions)
@@ -249,16 +230,19 @@ def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measure
         for name, of in of_test.scores.items()
     }
     of_test = replace(of_test, scores=scores)
-    lists = _rank(context, comparison)
+    ranked = {**models, POPULARITY: rank_by_popularity(models[MODEL], training)}
+    depth, seen = max(config.recommend.top_n, *CUTS), training.select(*_PAIR)
+    lists = {name: context.cache(vectors.best(depth, seen)) for name, vectors in ranked.items()}
     longest = lists[MODEL].agg(F.max("rank")).collect()[0][0]
     of_lists = replace(settings, ks=tuple(k for k in CUTS if k <= longest) or (longest,))  # in a small catalogue
-    sizes = {name: vectors.n_items for name, vectors in models.items()} | {POPULARITY: comparison.model.numItems}
-    test, training = comparison.test, comparison.training
-    parts = [evaluate_ranking(lists[name], test, sizes[name], name, _COLUMNS, of_lists, training) for name in lists]
+    parts = [
+        evaluate_ranking(lists[name], test, vectors.n_items, name, _COLUMNS, of_lists, training)
+        for name, vectors in ranked.items()
+    ]
     strata: list[Stratum] = []
     if comparison.relatives:
         pair = {name: name for name in (MODEL, next(iter(comparison.relatives)))}
-        strata = evaluate_strata(predictions, comparison.training, pair, _COLUMNS, settings)
+        strata = evaluate_strata(predictions, training, pair, _COLUMNS, settings)
     return Measurements(lists[MODEL], of_test, reduce(Metrics.join, parts), strata)
 
 
@@ -303,13 +287,3 @@ def measure_certainty(comparison: Comparison) -> CertaintyFacts | str:
     few = overlap.agg(F.avg((F.col("effective_ratings") < _FEW).cast("int"))).collect()[0][0]
     overlap.unpersist()
     return CertaintyFacts(_COVERAGE, widths, extrapolating, quartiles, float(few))
-
-
-def _rank(context: Context[EvaluateConfig], comparison: Comparison) -> dict[str, DataFrame]:
-    counts = item_statistics(comparison.training).select("item_id", F.col("ratings").alias("score"))
-    popular = one_list_for_all(comparison.model.scoringVectors(), counts)
-    depth = max(context.config.recommend.top_n, *CUTS)
-    seen, lists = comparison.training.select("user_id", "item_id"), {}
-    for name, vectors in {**comparison.vectors, POPULARITY: popular}.items():
-        lists[name] = context.cache(vectors.best(depth, seen))
-    return lists

@@ -84,10 +84,6 @@ def list_length(config: TuneConfig) -> int:
     return (measure.k or 0) if measure.over_catalogue else 0
 
 
-def _settings_of_lists(config: TuneConfig) -> MetricSettings:
-    return replace(metric_settings(config), ks=(list_length(config),))
-
-
 def _with_lists(metrics: Metrics, of_lists: Metrics) -> Metrics:
     """Return the metrics of predictions and of lists of one model, which they call by two names."""
     (name, scores), (more,) = next(iter(metrics.scores.items())), of_lists.scores.values()
@@ -138,7 +134,7 @@ class InMemory:
                 predictions = {"prediction": fit.scores["validation"]}
                 metrics = self.parts.evaluate("validation", predictions, settings, ("train",))
                 if fit.lists is not None:
-                    of_lists = judge(fit.lists, self.parts.of["validation"], train, _settings_of_lists(self.config))
+                    of_lists = judge(fit.lists, self.parts.of["validation"], train, replace(settings, ks=(length,)))
                     metrics = _with_lists(metrics, of_lists)
                 yield candidate, Measured(metrics, len(fit.objective), fit.seconds)
 
@@ -204,18 +200,14 @@ class OnCluster:
             has_features = any(table is not None for table in self.features.values())
             if vanished(model.degeneracies) and not has_features:
                 return FitError(_VANISHED)
-            weight = "weight" if self.config.tuning.weights == "exposure" else None
-            metrics = evaluate(
-                model.transform(self.parts.validation),
-                columns=replace(COLUMNS, weight=weight),
-                settings=metric_settings(self.config),
-                catalogue_size=model.numItems,
-            )
+            train, test = self.parts
+            columns = replace(COLUMNS, weight="weight" if self.config.tuning.weights == "exposure" else None)
+            settings, size = metric_settings(self.config), model.numItems
+            metrics = evaluate(model.transform(test), columns=columns, settings=settings, catalogue_size=size)
             if length := list_length(self.config):
-                train, test = self.parts
                 lists = model.recommendationTable(length, seen=train).persist()  # read three times
-                how = COLUMNS, _settings_of_lists(self.config), train
-                of_lists = evaluate_ranking(lists, test, model.numItems, "lists", *how)
+                of_length = replace(settings, ks=(length,))
+                of_lists = evaluate_ranking(lists, test, size, "lists", COLUMNS, of_length, train)
                 lists.unpersist()
                 metrics = _with_lists(metrics, of_lists)
             return Measured(metrics, len(model.objectiveHistory), seconds)

@@ -23,9 +23,7 @@ from dcrec_spark.jobs.inputs import (
     validate_input,
 )
 from dcrec_spark.jobs.job import Context, Outputs
-from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.tables import factor_tables, list_tables, reject_table
-from dcrec_spark.models.outcome.blend import AnyModel
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,13 @@ class FoldIn(ServingJob[FoldInConfig, FoldInInputs, None]):
         model, recommend, run = inputs.saved.model, context.config.recommend, context.run
         valid = validate_input(context, inputs.ratings)
         inputs.features.note(run, valid.ratings)
-        _note_unknown_items(run, model, valid.ratings)
+        items = model.tables()[1].select(F.col("id").alias("item_id"))
+        if unknown := valid.ratings.join(items, "item_id", "left_anti").count():
+            run.counts["ratings_of_unknown_items"] = unknown
+            run.warnings.append(
+                f"{unknown} of the {run.counts['ratings']} ratings are of items that the model does not know; they "
+                "were left out, and a user with no others is served as one who has rated nothing"
+            )
         features = inputs.features.of_model(model, run.warnings, ("user",)).of.get("user")
         new_users = model.foldInUsers(as_trained(model, valid.ratings), features)
         context.resources.callback(new_users.unpersist)
@@ -77,14 +81,3 @@ class FoldIn(ServingJob[FoldInConfig, FoldInInputs, None]):
             "rejects": reject_table(valid, run),
         }
         return Outputs(tables, None, {}, left_out, inputs.catalogue, recommend.top_n)
-
-
-def _note_unknown_items(run: Run, model: AnyModel, ratings: DataFrame) -> None:
-    items = model.tables()[1].select(F.col("id").alias("item_id"))
-    unknown = ratings.join(items, "item_id", "left_anti").count()
-    if unknown:
-        run.counts["ratings_of_unknown_items"] = unknown
-        run.warnings.append(
-            f"{unknown} of the {run.counts['ratings']} ratings are of items that the model does not know; they were "
-            "left out, and a user with no others is served as one who has rated nothing"
-        )

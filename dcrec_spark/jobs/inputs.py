@@ -34,10 +34,7 @@ def open_ratings(context: Context[ReadingT]) -> DataFrame:
 
 
 def other_input(given: InputConfig, path: str, name: str) -> InputConfig:
-    """Return the settings of further ratings, at ``path``, which the setting ``name`` has: else those of the input.
-
-    Raises ConfigError: the input is read by a query, which would be theirs too.
-    """
+    """Return the settings of further ratings, at ``path``. Raises ConfigError: a query of the input would be theirs."""
     if given.format == "jdbc" and "query" in given.options:
         raise ConfigError(
             f"setting {name}: input.options.query would be used for these ratings too; name those of the input with "
@@ -91,22 +88,12 @@ def validate_input(context: Context[ReadingT], raw: DataFrame, to_fit: bool = Fa
         outcome = config.outcome if isinstance(config, FittingConfig) else None
         signed = outcome is not None and outcome.outcome in OF_RATED_PAIRS
         equal = not signed or bool(outcome and outcome.unobserved_weight)
-        valid = validate(
-            raw,
-            config.validation,
-            seed=config.run.seed,
-            to_fit=to_fit,
-            window=window,
-            signed=signed,
-            equal=equal,
-            refused=context.run.note_refusal,
-        )
+        of_fit = {"to_fit": to_fit, "signed": signed, "equal": equal}
+        refused = context.run.note_refusal
+        valid = validate(raw, config.validation, seed=config.run.seed, window=window, refused=refused, **of_fit)
         context.resources.callback(valid.unpersist)
         context.run.note_validation(valid)
     return valid
-
-
-# ---- saved models
 
 
 @dataclass(frozen=True)
@@ -125,7 +112,10 @@ class ServingJob(Job[ServingT, ServedT, ResultT]):
 
     def check(self, config: ServingT) -> None:
         """Refuse a configuration that names no model."""
-        require_model_path(config)
+        if config.model.path is None:
+            raise ConfigError(
+                "setting model.path: found null, expected a saved model, the directory of a run, or an output directory"
+            )
 
     def plan(self, context: Context[ServingT], inputs: ServedT) -> list[str]:
         """Name the ratings and the model."""
@@ -133,21 +123,12 @@ class ServingJob(Job[ServingT, ServedT, ResultT]):
         return [input_line(context.config, inputs.ratings), f"model   {source.model_version} {source.path}"]
 
 
-def require_model_path(config: ServingConfig) -> str:
-    """Return where the saved model is. Raises ConfigError: the configuration does not say."""
-    if config.model.path is None:
-        raise ConfigError(
-            "setting model.path: found null, expected a saved model, the directory of a run, or an output directory"
-        )
-    return config.model.path
-
-
 def load_served_model(context: Context[ServingT]) -> SavedModel:
     """Load the model that ``model.path`` names, noted in the record of the run and released at its end.
 
     Raises ConfigError: the job would publish where the model is published. DataError : there is no model to load.
     """
-    saved = load_model(context.spark, require_model_path(context.config), "model.path")
+    saved = load_model(context.spark, str(context.config.model.path), "model.path")
     context.resources.callback(saved.model.release)
     files, root = open_files(context.output, context.spark)
     if saved.source.path.startswith(f"{files.uri(root)}/"):

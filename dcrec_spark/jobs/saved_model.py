@@ -44,8 +44,8 @@ class SavedModel:
 def load_model(spark: SparkSession, path: str, setting: str) -> SavedModel:
     """Load the model that ``setting`` names by ``path``.
 
-    Raises DataError: nothing is there, no model, half of one, one of another class, or one whose files are not those
-    that its run published. ConfigError : the path can not be opened, or a newer version saved the model.
+    Raises DataError: no whole model is there, or its files are not those that its run published. ConfigError: the path
+    can not be opened, or a newer version saved the model.
     """
     where = _directory_of(spark, path, setting)
     _require_undamaged(spark, where, setting)
@@ -66,12 +66,14 @@ def record_of(spark: SparkSession, source: Source) -> dict[str, Any] | None:
 
 def load_previous(spark: SparkSession, before: PublishedRun | None, warnings: list[str]) -> SavedModel | None:
     """Load the model of the run before. None: there is none, or it can't be used, of which ``warnings`` then tell."""
+    if before is None:
+        return None
     try:
-        if before is not None and _has_model(spark, before.directory, "output.path"):
-            return load_model(spark, before.directory, "output.path")
+        has_model = _has_model(spark, before.directory, "output.path")
+        return load_model(spark, before.directory, "output.path") if has_model else None
     except (ConfigError, DataError) as error:
-        warnings.append(f"the model of run {before.run_id if before else None} is not used: {error}")
-    return None
+        warnings.append(f"the model of run {before.run_id} is not used: {error}")
+        return None
 
 
 def _directory_of(spark: SparkSession, path: str, setting: str) -> str:

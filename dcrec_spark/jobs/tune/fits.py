@@ -114,8 +114,9 @@ class InMemory:
         parts = gathered.select_known("validation", ("train",))
         sizes = [len(part["rating"]) for part in (parts.of["train"], gathered.of["validation"], parts.of["validation"])]
         _note_sizes(context.run, config, *sizes)
-        if config.tuning.weights == "exposure":
-            parts = parts.with_weights("validation", weights_of(parts, "validation", "train", _weighing(config, [])))
+        if config.tuning.weights == "exposure":  # by one exposure model for all candidates
+            weighing = PoissonFactorization(**exposure_params(config.exposure, config.engine, config.run.seed, []))
+            parts = parts.with_weights("validation", weights_of(parts, "validation", "train", weighing))
         return cls(config, Bench(spark, {"": parts}), parts, ROUNDS * cores(spark))
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
@@ -157,8 +158,9 @@ class OnCluster:
             known = known.join(train.select(side).distinct(), side, "left_semi")
         known = context.cache(known.select(train.columns))
         _note_sizes(context.run, config, train.count(), validation.count(), known.count())
-        if config.tuning.weights == "exposure":
-            exposure = _weighing(config, train.columns).fit(train)
+        if config.tuning.weights == "exposure":  # by one exposure model for all candidates
+            params = exposure_params(config.exposure, config.engine, config.run.seed, train.columns)
+            exposure = PoissonFactorization(**params).fit(train)
             context.resources.callback(exposure.release)
             known = context.cache(weigh_by_exposure(exposure.transform(known)))
         return cls(config, Split(train, known), features)
@@ -221,11 +223,6 @@ def _params(
     shared = config.engine, config.run.seed, columns
     exposure = None if candidate.exposure is None else exposure_params(candidate.exposure, *shared)
     return outcome_params(candidate.outcome, *shared), exposure
-
-
-def _weighing(config: TuneConfig, columns: Sequence[str]) -> PoissonFactorization:
-    """Make the exposure model that weighs held-out ratings, the same for all candidates."""
-    return PoissonFactorization(**exposure_params(config.exposure, config.engine, config.run.seed, columns))
 
 
 def _note_sizes(run: Run, config: TuneConfig, train: int, held_out: int, known: int) -> None:

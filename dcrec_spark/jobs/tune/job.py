@@ -69,9 +69,12 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
 
     def extract(self, context: Context[TuneConfig]) -> TuneInputs:
         """Open the ratings, which need the columns that the search uses."""
-        config = context.config
-        _require_own_output(context)
-        validation = None
+        config, validation = context.config, None
+        if context.before is not None and (job := context.before.record["job"]) != self.name:
+            raise ConfigError(
+                f"setting output.path: {context.output!r} is where the job {job} publishes, and a search would replace "
+                "its tables for all who read the current run; choose another directory"
+            )
         if config.tuning.validation_path is not None:
             given = other_input(config.input, config.tuning.validation_path, VALIDATION)
             validation = name_setting(VALIDATION, lambda: read_ratings(context.spark, given))
@@ -92,9 +95,8 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         with step("hold out"):
             parts, small = split(config, valid.ratings, chosen_by), valid.counts["ratings"] <= self.most_in_memory
             in_memory = small and not run.features and fits_in_memory(config, inputs.candidates, valid.ratings.columns)
-            fits: Fits = (
-                InMemory.open(context, parts) if in_memory else OnCluster.open(context, parts, inputs.features.params())
-            )
+            features = inputs.features.params()
+            fits: Fits = InMemory.open(context, parts) if in_memory else OnCluster.open(context, parts, features)
         with step("search"):
             rows = search(inputs.candidates, fits, ledger, run.run_id, config.tuning.metric, context.reporter.counter)
         choice = choose(rows, metric_settings(config))
@@ -134,8 +136,6 @@ def search(
 ) -> list[TrialRow]:
     """Fit and record what is not recorded yet. Return all trials by number.
 
-    counter : that of the reporter.
-
     Raises FitError: all trials failed. Raises DataError: the metric is undefined.
     """
     known, keys = ledger.read(), {candidate.key(ledger.search): candidate for candidate in candidates}
@@ -158,16 +158,6 @@ def search(
     if not any(row.done for row in rows):
         raise FitError(f"all {len(rows)} trials failed, the first with: {rows[0].error}")
     return rows
-
-
-def _require_own_output(context: Context[TuneConfig]) -> None:
-    """Refuse a directory where another job publishes: readers of its current run would get the search instead."""
-    before = context.before
-    if before is not None and before.record["job"] != TuneConfig.job:
-        raise ConfigError(
-            f"setting output.path: {context.output!r} is where the job {before.record['job']} publishes, and a search "
-            "would replace its tables for all who read the current run; choose another directory"
-        )
 
 
 def _search_name(config: TuneConfig, run: Run, chosen_by: DataFrame | None) -> str:

@@ -209,13 +209,10 @@ for _entry in JOBS:
 
 @contextmanager
 def _places(config: Path | None, overrides: tuple[str, ...]) -> Iterator[tuple[Reporter, Places]]:
-    """Open the places of the settings."""
-    with (
-        report_errors() as reporter,
-        explain_unreachable(),
-        open_places(load_config(PlacesConfig, config, overrides)) as places,
-    ):
-        yield reporter, places
+    with report_errors() as reporter, explain_unreachable():
+        settings = load_config(PlacesConfig, config, overrides)
+        with open_places(settings) as places:
+            yield reporter, places
 
 
 @dcrec.command("runs", short_help="List the published runs of each place.", epilog=_EXIT_CODES)
@@ -327,9 +324,6 @@ def _jars(artifacts: tuple[str, ...], folder: Path) -> None:
 def _settings() -> None:
     """Print every setting of every job with its choices and its default, as a file for --config."""
     click.echo(conf_file("base.yaml").read_text(encoding="utf-8"), nl=False)
-
-
-# ---- errors, signals, logs
 
 
 @contextmanager

@@ -32,8 +32,7 @@ _log = structlog.get_logger()
 class Reporter(AbstractContextManager["Reporter"]):
     """Steps with their times, iterations with their objective, and a summary at the end.
 
-    timings : seconds of each step so far, by name. done : whether the run is published, so that no
-    signal stops it.
+    timings : seconds of each step so far, by name. done : whether the run is published, so that no signal stops it.
     for_people : whether people read the log, who need no line for each iteration, and no error twice.
     """
 

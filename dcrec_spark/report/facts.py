@@ -10,28 +10,16 @@ import pandas as pd
 from dcrec_spark.evaluation.distributions import Histogram
 from dcrec_spark.evaluation.measures import MetricSettings
 from dcrec_spark.evaluation.result import Estimate
+from dcrec_spark.evaluation.strata import Stratum
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 
 
 class PartFacts(NamedTuple):
     """One set of ratings: training or test."""
 
-    name: str
     users: int
     items: int
     ratings: Histogram
-
-
-class DataFacts(NamedTuple):
-    """Ratings that were used, and test ratings that were left out."""
-
-    training: PartFacts
-    test: PartFacts
-    overlap: int  # test ratings whose pair is in training
-    unknown: int  # test ratings of users or items that a model lacks
-    items_missing: int  # test items that lost all of their ratings
-    per_user: pd.DataFrame  # low, high, n: how many users have how many training ratings
-    per_item: pd.DataFrame  # the same of items
 
 
 class Stage(NamedTuple):
@@ -55,15 +43,6 @@ class Stage(NamedTuple):
         return len(self.values) > 1 and self.changes[-1] < self.tol
 
 
-class StratumFacts(NamedTuple):
-    """Differences of the model from the one it is compared with, for some users or some items."""
-
-    side: str  # "user" or "item"
-    ratings: str  # the number of training ratings of each, in words
-    members: int  # how many they are
-    differences: Mapping[str, Estimate]
-
-
 class CertaintyFacts(NamedTuple):
     """Uncertainty of the lists."""
 
@@ -72,13 +51,6 @@ class CertaintyFacts(NamedTuple):
     extrapolating: float | None  # share of the listed items. None without an exposure model
     odds: Sequence[float]  # quartiles over users of the odds ratio that would change the first item
     few: float | None  # share of users with an effective number of ratings below 5. None without exposures
-
-
-class GammaFacts(NamedTuple):
-    """Confounder weights of the users. negative : how many are below 0."""
-
-    values: Histogram
-    negative: int
 
 
 @dataclass(frozen=True)
@@ -94,16 +66,24 @@ class ReportFacts:
     intercept: float
     unrated_are_zeros: bool  # whether predictions are scores below the rating scale
     problems: Sequence[str]  # sentences that a reader has to see first
-    data: DataFacts
+    training: PartFacts
+    test: PartFacts  # those that were used
+    overlap: int  # test ratings whose pair is in training
+    unknown: int  # test ratings of users or items that a model lacks
+    items_missing: int  # test items that lost all of their ratings
+    per_user: pd.DataFrame  # low, high, n: how many users have how many training ratings
+    per_item: pd.DataFrame  # the same of items
     stages: Sequence[Stage]
     check: PredictiveCheck | str  # or a sentence on why there is none
     p_values: Sequence[int]  # users in each of equal bins of the p-value
     settings: MetricSettings  # variants of the metrics, and the bootstrap
     estimates: Mapping[str, Mapping[str, Estimate]]  # model -> measure -> estimate
     differences: Mapping[str, Mapping[str, Estimate]]  # evaluated model minus the named one
-    strata: Sequence[StratumFacts] | str  # or a sentence on why there are none
+    # With differences of the model from the one it is compared with. Or a sentence on why there are none.
+    strata: Sequence[tuple[Stratum, Mapping[str, Estimate]]] | str
     certainty: CertaintyFacts | str  # or a sentence on why there is none
-    gamma: GammaFacts | None  # None without a confounder
+    gamma: Histogram | None  # confounder weights of the users. None without a confounder
+    negative_gammas: int  # how many of them are below 0
     samples: Mapping[str, Sequence[Any]]  # user -> rows: rank, title, score, preference, confounder, reasons_text
     no_reasons: str  # why the samples have no reasons; empty where they have some
     k: int  # the longest cut

@@ -174,11 +174,8 @@ def draw_estimates(facts: ReportFacts, measure: str) -> Picture:
 def draw_strata(facts: ReportFacts, name: str) -> Picture:
     """Draw the differences of a measure by stratum."""
     measure = Measure.parse(name)
-    rows = {
-        f"{stratum.side}s, {stratum.ratings}": stratum.differences[measure]
-        for stratum in facts.strata
-        if not isinstance(stratum, str) and measure in stratum.differences
-    }
+    strata = [] if isinstance(facts.strata, str) else facts.strata
+    rows = {f"{of.side}s, {of.numbers}": found[measure] for of, found in strata if measure in found}
     model, other = list(facts.models)[:2]
     title, side = f"{label(measure)}: {model} minus {other}", "Left" if measure.is_error else "Right"
     return (panels.forest(rows, title, zero=True), title, f"{side} of the line the model is better.")

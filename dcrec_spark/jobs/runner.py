@@ -30,7 +30,7 @@ from dcrec_spark.jobs.job import ConfigT, Context, Finished, InputsT, Job, Nothi
 from dcrec_spark.jobs.prometheus import write_metrics
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.sinks import check_sinks, output_path
-from dcrec_spark.publish.current import PublishedRun, current_directory, current_run_id, published_run, run_id_in
+from dcrec_spark.publish.current import PublishedRun, current_run_id, published_run, run_id_in, run_path
 from dcrec_spark.publish.object_store import open_output
 from dcrec_spark.publish.parquet import SKIPPED, record_aside
 from dcrec_spark.spark.failures import SPARK_FAILURES, full_disk, message_of, unreachable
@@ -168,7 +168,8 @@ def _publish(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT], out
             raise
         context.reporter.done = True
         _log.warning("the run was published before it was stopped, and is done", run_id=run_id, stopped=str(stop))
-        return str(current_directory(context.output, context.spark))
+        files, root = open_files(context.output, context.spark)
+        return files.uri(run_path(root, run_id))
     return directory
 
 

@@ -22,7 +22,7 @@ days.
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -56,11 +56,7 @@ class ObjectStoreSink(DirectorySink):
         return Before(run_id_in(self.files, self.root), newest_of(super().run_ids()), version)
 
     def stage(
-        self,
-        run_id: str,
-        tables: Mapping[str, DataFrame],
-        folders: Mapping[str, Save],
-        base: Before | None = None,
+        self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save], base: Before | None = None
     ) -> StagedRun:
         """Write to the run's directory. Raises ConfigError: a name can't be used. ConflictError: it exists."""
         require_names(run_id, tables, folders)
@@ -80,7 +76,7 @@ class ObjectStoreSink(DirectorySink):
         except BaseException:
             self.discard(staged)
             raise
-        return StagedRun(self.files, self.root, run_id, path, before.run_id, written, saved, version=before.version)
+        return replace(staged, tables=written, folders=saved)
 
     def commit(self, staged: StagedRun, record: Record) -> str:
         """Put the pointer. Raises ConflictError: it has moved. DcrecError: the store went away."""
@@ -171,11 +167,8 @@ class ObjectStoreSink(DirectorySink):
 
     def prune(self, keep: int) -> list[str]:
         """Remove all runs but the ``keep`` newest and the current one, whoever still reads them. Returns which."""
-        current, removed = run_id_in(self.files, self.root), []
-        for run_id in self.run_ids()[:-keep]:
-            if run_id != current and self._remove(run_id):
-                removed.append(run_id)
-        return removed
+        current = run_id_in(self.files, self.root)
+        return [run_id for run_id in self.run_ids()[:-keep] if run_id != current and self._remove(run_id)]
 
     def remove_leftovers(self) -> None:
         """Remove what publishers that died have left."""

@@ -172,11 +172,7 @@ class ParquetSink(DirectorySink):
         return Before(run_id_in(self.files, self.root), newest_of(self.run_ids()))
 
     def stage(
-        self,
-        run_id: str,
-        tables: Mapping[str, DataFrame],
-        folders: Mapping[str, Save],
-        base: Before | None = None,
+        self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save], base: Before | None = None
     ) -> StagedRun:
         """Write to a staging directory. Raises ConfigError: a name can't be used. DataError: rows are not seen."""
         require_names(run_id, tables, folders)

@@ -60,10 +60,7 @@ _KEYS = {
     "changes": ("user_id", "item_id"),
     "user_overlap": ("user_id",),
     "item_overlap": ("item_id",),
-    "user_vectors": ("id",),
-    "item_vectors": ("id",),
-    "user_factors": ("id",),
-    "item_factors": ("id",),
+    **dict.fromkeys(("user_vectors", "item_vectors", "user_factors", "item_factors"), ("id",)),
 }
 LOCK_SECONDS = 60.0
 _ATTEMPT_SECONDS = 1
@@ -127,8 +124,6 @@ class PostgresqlWarehouse(Warehouse):
         """Close the connection."""
         self.session.close()
 
-    # ---- stage
-
     def stage(
         self,
         run_id: str,
@@ -154,12 +149,8 @@ class PostgresqlWarehouse(Warehouse):
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
         """Load the rows from the executors into a table of the run's own."""
         place = staged_place(table, staged.token)
-        columns = sql.SQL(", ").join(
-            sql.SQL("{} {}").format(
-                sql.Identifier(field.name), sql.SQL(self._type_of(table, field.name, field.dataType))
-            )
-            for field in rows.schema
-        )
+        types = {field.name: sql.SQL(self._type_of(table, field.name, field.dataType)) for field in rows.schema}
+        columns = sql.SQL(", ").join(sql.SQL("{} {}").format(sql.Identifier(name), of) for name, of in types.items())
         with self.session.transaction() as connection:
             self.session.hold(connection, staged.token)
             query = (
@@ -206,8 +197,6 @@ class PostgresqlWarehouse(Warehouse):
             options.pop("url"), self._dotted(place), predicates=pieces, properties={**options, "fetchsize": "10000"}
         )
         return frame.select(*(f"`{field.name}`" for field in schema if not isinstance(field.dataType, MapType)))
-
-    # ---- commit
 
     def commit(self, staged: StagedTables, record: Record) -> str:
         """Swap all views and record the publication in one transaction.
@@ -283,8 +272,6 @@ class PostgresqlWarehouse(Warehouse):
         reader = self._spark().read.format("jdbc").options(**self.server.jdbc())
         return reader.option("dbtable", self._dotted(table)).load()
 
-    # ---- clear up, list, go back
-
     def discard(self, staged: StagedTables) -> None:
         """Remove what is staged, unless it is shown or held. Where the server is away, that is left to the next run."""
         try:
@@ -347,8 +334,6 @@ class PostgresqlWarehouse(Warehouse):
             if row is None:
                 raise self.unknown_run(run_id)
             self._show(connection, dict.fromkeys(row[1], row[0]))
-
-    # ---- the database
 
     @contextmanager
     def _swap(self, run_id: str) -> Iterator[psycopg.Connection]:

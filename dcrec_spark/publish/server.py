@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qsl
 
 from dcrec_spark.errors import ConfigError, DcrecError, interruption, require_extra
-from dcrec_spark.publish.warehouse import first_line, password_in
+from dcrec_spark.publish.warehouse import first_line
 
 require_extra("warehouse")
 
@@ -45,15 +46,11 @@ class Server:
 
     @classmethod
     def open(cls, url: str, user: str | None, password_file: str | None, setting: str) -> "Server":
-        """Read the password from its file, or from the environment.
+        """Read the password from the first line of its file, or else from the environment variable PGPASSWORD.
 
-        url : ``jdbc:postgresql://host:port/database``, and sslmode and sslrootcert if need be.
-        user : none: that of this process.
-        password_file : its first line is the password. None: the environment variable PGPASSWORD. Without that, none is
-        given.
-        setting : section of the settings, for errors.
-        Raises ConfigError: the url is of another form, or the file cannot be read. Neither is repeated: they may hold a
-        secret.
+        user : None: that of this process. setting : section of the settings, for errors.
+        Raises ConfigError: the url is of another form, or the file has no password. Neither is repeated: they may hold
+        a secret.
         """
         match = URL.fullmatch(url)
         if match is None or not {name for name, _ in parse_qsl(match["options"] or "")} <= OPTIONS:
@@ -61,8 +58,17 @@ class Server:
                 f"setting {setting}.url: expected jdbc:postgresql://host:port/database without user and password, and "
                 f"no options but {', '.join(sorted(OPTIONS))}"
             )
-        password = os.environ.get(PASSWORD_VARIABLE) if password_file is None else password_in(password_file, setting)
-        return cls(url, user, password)
+        if password_file is None:
+            return cls(url, user, os.environ.get(PASSWORD_VARIABLE))
+        try:
+            lines = Path(password_file).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"setting {setting}.password_file: {password_file} cannot be read: {error}") from error
+        if not lines or not lines[0]:
+            raise ConfigError(
+                f"setting {setting}.password_file: the first line of {password_file} is empty; expected the password"
+            )
+        return cls(url, user, lines[0])
 
     def connect(self, setting: str) -> psycopg.Connection:
         """Connect from the driver, each statement a transaction. Raises ConfigError: the server refuses, or is away."""
@@ -111,8 +117,7 @@ class Session:
 
     def connection(self) -> psycopg.Connection:
         """Return the open connection, or make one."""
-        if self._open is None:
-            self._open = self.server.connect(f"{self.setting}.url")
+        self._open = self._open or self.server.connect(f"{self.setting}.url")
         return self._open
 
     def close(self) -> None:
@@ -137,8 +142,6 @@ class Session:
                     f"{self.setting}: the connection to {self.server.url} broke: {first_line(error)}; run again"
                 ) from error
             raise
-
-    # ---- restarts
 
     def through_restarts(self, step: Callable[[], _Made]) -> _Made:
         """Make a step, and make it again where the server went away meanwhile and came back in time."""
@@ -180,8 +183,6 @@ class Session:
                     f"{self.setting}.lock_seconds"
                 ) from error
             time.sleep(PAUSE_SECONDS)
-
-    # ---- locks
 
     def keep_publishers_out(self, connection: psycopg.Connection) -> None:
         """Wait for the lock of publishers, which is held until the transaction ends."""

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -89,8 +88,6 @@ class Warehouse(ABC):
         """Whether the warehouse holds such a table. Those that it does not are left out."""
         return True
 
-    # ---- what a warehouse has to do
-
     @abstractmethod
     def check(self) -> None:
         """Refuse a warehouse that could not be published to. Raises ConfigError: names the setting."""
@@ -149,8 +146,6 @@ class Warehouse(ABC):
     def is_shown(self, staged: StagedTables, table: str) -> bool:
         """Whether readers find what is staged: it was committed before, and committing it again changes nothing."""
         return self.now(table) == staged.places[table]
-
-    # ---- the steps of the protocol
 
     def base(self) -> dict[str, str]:
         """Name the run that readers of each table have now. Tables of which that is unknown are left out."""
@@ -350,8 +345,9 @@ class CatalogWarehouse(TableByTable):
         )
         if there != given:
             differing = sorted(name for name in there.keys() | given if there.get(name) != given.get(name))
-            found = ", ".join(f"{name} {there.get(name, 'is not there')}" for name in differing)
-            expected = ", ".join(f"{name} {given.get(name, 'is not there')}" for name in differing)
+            found, expected = (
+                ", ".join(f"{name} {of.get(name, 'is not there')}" for name in differing) for of in (there, given)
+            )
             raise ConfigError(
                 f"{self.setting}: table {self.namespace}.{table} has other columns than the run: found {found}; "
                 f"expected {expected}: alter the table, or publish to another namespace"
@@ -382,17 +378,6 @@ def text_literal(text: str) -> str:
     """Write a text as a literal of Spark's SQL."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
-
-
-def password_in(path: str, setting: str) -> str:
-    """Read a password from the first line of a file. Raises ConfigError: there is none. Names the setting."""
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"setting {setting}.password_file: {path} cannot be read: {error}") from error
-    if not lines or not lines[0]:
-        raise ConfigError(f"setting {setting}.password_file: the first line of {path} is empty; expected the password")
-    return lines[0]
 
 
 def first_line(error: BaseException) -> str:

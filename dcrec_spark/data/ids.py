@@ -58,13 +58,11 @@ def can_be_id(stored: DataType) -> bool:
 
 
 def index_ids(df: DataFrame, column: str) -> DataFrame:
-    """Distinct ids of a column with their rank.
+    """Distinct ids of a column with their rank, by UTF-8 bytes, or as numbers.
 
-    df : Has the column. column : Of strings or whole numbers. Sorted by UTF-8 bytes, or as numbers.
     Returns id, idx: long, from 0 without gaps. Cached and computed. The caller unpersists it.
     Raises DataError: the column is missing, has a type that is no id, or has nulls.
-    Global sort, then each partition starts where the ones before it end. Only the sizes of the partitions come to the
-    driver.
+    Only the sizes of the sorted partitions come to the driver: each starts where the ones before it end.
     """
     if column not in df.columns:
         raise DataError(f"no column {column!r}: found {', '.join(df.columns)}; expected one with ids")
@@ -100,10 +98,9 @@ def _offsets(numbered: DataFrame, column: str) -> list[int]:
 
 
 def encode(df: DataFrame, user_ids: DataFrame, item_ids: DataFrame) -> DataFrame:
-    """Replace ids by their indices.
+    """Replace user_id and item_id by their indices, as :func:`index_ids` gives them. Unknown ids are left out.
 
-    df : Has user_id, item_id, and any other columns. user_ids, item_ids : As :func:`index_ids` gives them.
-    Returns user_idx, item_idx, then the other columns of ``df``. Rows whose ids are unknown are left out.
+    Returns user_idx, item_idx, then the other columns of ``df``.
     """
     others = [quoted(name) for name in df.columns if name not in ("user_id", "item_id")]
     users = user_ids.select(F.col("id").alias("user_id"), F.col("idx").alias("user_idx"))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -35,9 +36,7 @@ PARTITIONS_AS_TEXT = {"spark.sql.sources.partitionColumnTypeInference.enabled": 
 def read_ratings(spark: SparkSession, config: InputConfig) -> DataFrame:
     """Open the input that ``config`` names. Its rows are read later, when they are validated.
 
-    Text stays text until it is validated, so that what cannot be understood can be shown. Typed sources (parquet,
-    table, jdbc) keep their types. Ids are as stored, text from csv, whole numbers from the research data sets, unless
-    ``config.id_type`` says otherwise.
+    Text stays text until it is validated, so that what cannot be understood can be shown.
 
     Returns the raw frame of :mod:`dcrec_spark.data.columns`.
     Raises ConfigError: the settings do not say where the input is. Raises DataError: nothing is there, it cannot be
@@ -112,13 +111,9 @@ def csv_options(config: InputConfig) -> dict[str, str]:
 
 def open_files(spark: SparkSession, kind: str, path: str, options: Mapping[str, str]) -> DataFrame:
     """Open files of a typed format, with the columns of all of them, where these agree."""
-    merging = {"mergeSchema": "true"} if kind in _MERGING else {}
-    try:
-        return _load(spark, kind, path, {**merging, **options})
-    except SPARK_FAILURES:
-        if not merging:
-            raise
-    # A file that differs is named when it is read.
+    if kind in _MERGING:
+        with suppress(*SPARK_FAILURES):  # a file that differs is named when it is read
+            return _load(spark, kind, path, {"mergeSchema": "true", **options})
     return _load(spark, kind, path, options)
 
 

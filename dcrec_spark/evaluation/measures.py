@@ -59,8 +59,6 @@ class Measure(str):
 
     >>> Measure(MeasureKind.NDCG, 5)
     Measure('ndcg@5')
-    >>> Measure(MeasureKind.MSE).is_error
-    True
     """
 
     kind: MeasureKind
@@ -77,20 +75,15 @@ class Measure(str):
         measure.kind, measure.k, measure.over_catalogue = kind, k, over_catalogue
         return measure
 
-    def __getnewargs__(self) -> tuple[MeasureKind, int | None, bool]:  # type: ignore[override]  # not as a text
-        """Parts to make the measure of anew, in another process."""
+    def __getnewargs__(self) -> tuple[MeasureKind, int | None, bool]:  # type: ignore[override]  # in another process
         return self.kind, self.k, self.over_catalogue
 
     def __repr__(self) -> str:
-        """Class and name."""
         return f"Measure({str(self)!r})"
 
     @classmethod
     def parse(cls, name: str) -> "Measure":
-        """Take a published name apart.
-
-        name : Such as ``ndcg``, ``recall@5`` or ``catalogue_map@10``, without its variant.
-        Raises ConfigError: no measure is called so.
+        """Take a published name apart, without its variant. Raises ConfigError: no measure is called so.
 
         >>> measure = Measure.parse("catalogue_ndcg@10")
         >>> measure.kind.value, measure.k, measure.over_catalogue
@@ -191,7 +184,6 @@ class MetricSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse values that the types allow and the metrics do not."""
         object.__setattr__(self, "ks", tuple(sorted(set(self.ks))))
         low, high = self.clip or (0.0, 1.0)
         checks = {

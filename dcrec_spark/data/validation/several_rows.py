@@ -69,12 +69,10 @@ def _in_order(name: str, mean: bool) -> Column:
 
 
 def apply_limits(checked: DataFrame, config: ValidationConfig, seed: int) -> DataFrame:
-    """Add the reasons of :data:`LIMITS` to good rows.
+    """Add the reasons of :data:`LIMITS` to good rows. The columns stay the same.
 
     A cap leaves each user the most recent ratings. Those of one time, or all where there are no times, are ordered by
     a hash of (seed, user, item), so that the choice is the same on every run and on every cluster.
-
-    checked : from :func:`~dcrec_spark.data.validation.row_rules.check_rows`. The columns stay the same.
     """
     recency = F.max("timestamp") if "timestamp" in checked.columns else F.lit(None).cast("long")
     good = F.size("reasons") == 0

@@ -21,9 +21,6 @@ def with_baselines(test: DataFrame, training: DataFrame, seed: int = 0) -> DataF
 
     ``random`` is from 0 to 1, by the hash of (seed, user, item) and of nothing else. ``global mean`` and ``item mean``
     are of the training ratings. ``popularity`` is the number of training ratings of the item.
-
-    test, training : user_id, item_id, rating. seed : Of the random scores.
-    Returns the columns of ``test``, then ``random``, ``global mean``, ``item mean``, ``popularity``: double.
     """
     mean = training.agg(F.avg("rating").alias("__mean"))
     ids = [F.col(name).cast("string") for name in ("user_id", "item_id")]

@@ -124,12 +124,11 @@ def evaluate_arrays(
     settings: MetricSettings = _USUAL,
     catalogue_size: int | None = None,
 ) -> Metrics:
-    """Metrics of arrays in this process, without Spark. The numbers are those of :func:`evaluate`.
+    """Metrics of arrays in this process, without Spark. Numbers and errors are those of :func:`evaluate`.
 
-    pairs : dict of (n,) arrays. ``user_key``, a hash of the user's id. ``item``, a number that sorts as the item's id.
+    pairs : (n,) arrays. ``user_key``, a hash of the user's id. ``item``, a number that sorts as the item's id.
     ``item_key``, a hash of that. ``rating``, the test rating. Perhaps ``weight``, how much it counts in ``mse`` and
-    ``mae``. predictions : dict of (n,) arrays. Name of a model -> its predictions. The other arguments
-    and the errors are those of :func:`evaluate`.
+    ``mae``. predictions : name of a model -> its predictions, (n,).
     """
     columns = {f"prediction_{number}": column for number, column in enumerate(predictions.values())}
     sums = add_up_here(rating_tally(pa.table({**pairs, **columns}), settings), settings)

@@ -115,10 +115,7 @@ def _is_meant(jar: Jar, name: str) -> bool:
 
 
 def require_runtimes(spark: SparkSession, conf: Mapping[str, str]) -> None:
-    """Refuse a session whose catalogs need a runtime that it lacks, or that is built for another Spark.
-
-    conf : what the session was asked for, besides its own settings.
-    """
+    """Refuse a session, asked for ``conf``, whose catalogs lack a runtime, or have one that is for another Spark."""
     if not is_classic(spark):
         return
     settings = {**dict(spark.sparkContext.getConf().getAll()), **conf}

@@ -123,10 +123,7 @@ def _sums(table: DataFrame) -> tuple[Column, Column]:
 
 
 def write_table(files: Files, path: str, table: DataFrame, setting: str) -> Content:
-    """Write a table, and sum up its rows as they are written.
-
-    Raises DataError: names ``setting``, as the driver does not see all rows.
-    """
+    """Write a table, and sum up its rows. Raises DataError: the driver does not see all of them. Names ``setting``."""
     observed = Observation()
     table.observe(observed, *_sums(table)).write.parquet(files.uri(path))
     written = Content(**observed.get)

@@ -33,14 +33,11 @@ def require_none(good: DataFrame) -> None:
 
 
 def merge(good: DataFrame, config: ValidationConfig) -> DataFrame:
-    """Make one row per user and item.
+    """Make one row per user and item, with ``rows``, the number of rows that it was made of.
 
     ``duplicates = last`` takes the row with the latest timestamp, and of equal times the larger rating, then count.
-    ``mean`` and ``sum`` are of ratings and of counts, with the mean propensity and the latest
-    timestamp.
+    ``mean`` and ``sum`` are of ratings and of counts, with the mean propensity and the latest timestamp.
 
-    good : rows that break no rule.
-    Returns the columns of ``good`` and ``rows``, the number of rows that one was made of.
     Raises ConfigError: ``last`` without timestamps.
     """
     values = [name for name in NUMBERS if name in good.columns]

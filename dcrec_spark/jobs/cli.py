@@ -136,7 +136,6 @@ JOBS = (
 
 class _InOrder(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """List the commands."""
         return list(self.commands)
 
 
@@ -370,7 +369,6 @@ class _ToStderr(logging.Handler):
     """What libraries log and warn of, as lines of the same log."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line."""
         sys.stderr.write(f"{self.format(record)}\n")
 
 

@@ -42,7 +42,6 @@ class FoldIn(ServingJob[FoldInConfig, FoldInInputs, None]):
     last_step = "rank and publish"
 
     def extract(self, context: Context[FoldInConfig]) -> FoldInInputs:
-        """Load the model. Open the ratings, which need its type of ids and its columns."""
         with context.reporter.step("load the model"):
             saved = load_served_model(context)
         ratings = open_ratings(context)
@@ -56,7 +55,6 @@ class FoldIn(ServingJob[FoldInConfig, FoldInInputs, None]):
         return FoldInInputs(saved, ratings, catalogue, features)
 
     def transform(self, context: Context[FoldInConfig], inputs: FoldInInputs) -> Outputs[None]:
-        """Estimate the factors of the new users, and rank the catalogue for them."""
         model, recommend, run = inputs.saved.model, context.config.recommend, context.run
         valid = validate_input(context, inputs.ratings)
         inputs.features.note(run, valid.ratings)

@@ -111,14 +111,12 @@ class ServingJob(Job[ServingT, ServedT, ResultT]):
     """A job that begins with a saved model."""
 
     def check(self, config: ServingT) -> None:
-        """Refuse a configuration that names no model."""
         if config.model.path is None:
             raise ConfigError(
                 "setting model.path: found null, expected a saved model, the directory of a run, or an output directory"
             )
 
     def plan(self, context: Context[ServingT], inputs: ServedT) -> list[str]:
-        """Name the ratings and the model."""
         source = inputs.saved.source
         return [input_line(context.config, inputs.ratings), f"model   {source.model_version} {source.path}"]
 

@@ -46,7 +46,6 @@ class Recommend(ServingJob[RecommendJobConfig, RecommendInputs, None]):
     last_step = "rank and publish"
 
     def check(self, config: RecommendJobConfig) -> None:
-        """Refuse a configuration without a model, or without the ratings that it needs."""
         super().check(config)
         recommend = config.recommend
         given = config.input
@@ -65,7 +64,6 @@ class Recommend(ServingJob[RecommendJobConfig, RecommendInputs, None]):
                 )
 
     def extract(self, context: Context[RecommendJobConfig]) -> RecommendInputs:
-        """Load the model. Open the ratings and the list of users, whose ids have to be of the model's type."""
         config, spark = context.config, context.spark
         with context.reporter.step("load the model"):
             saved = load_served_model(context)
@@ -83,7 +81,6 @@ class Recommend(ServingJob[RecommendJobConfig, RecommendInputs, None]):
         return RecommendInputs(saved, ratings, users, catalogue)
 
     def transform(self, context: Context[RecommendJobConfig], inputs: RecommendInputs) -> Outputs[None]:
-        """Rank the catalogue for each user, without what that user has rated."""
         model, run, catalogue, recommend = inputs.saved.model, context.run, inputs.catalogue, context.config.recommend
         note_catalogue(run, catalogue, model)
         valid = None if inputs.ratings is None else validate_input(context, inputs.ratings)

@@ -61,7 +61,6 @@ class Retrain(Job[RetrainConfig, RetrainInputs, AnyModel]):
     last_step = "rank and publish"
 
     def extract(self, context: Context[RetrainConfig]) -> RetrainInputs:
-        """Open the ratings. Load the model to start from, which has to fit them and the settings."""
         config, ratings = context.config, open_ratings(context)
         known = {side: ratings.select(f"{side}_id") for side in ("user", "item")}
         catalogue = open_catalogue(context.run, config.recommend, config.input, known, context.cache)
@@ -70,7 +69,6 @@ class Retrain(Job[RetrainConfig, RetrainInputs, AnyModel]):
         return inputs
 
     def transform(self, context: Context[RetrainConfig], inputs: RetrainInputs) -> Outputs[AnyModel]:
-        """Validate, fit both stages, rank."""
         config, run = context.config, context.run
         run.input_window = window_of(config, inputs.ratings)
         skip_if_unchanged(context)
@@ -96,13 +94,11 @@ class Retrain(Job[RetrainConfig, RetrainInputs, AnyModel]):
         return Outputs(tables, model, folders, left_out, inputs.catalogue, config.recommend.top_n, parts.train)
 
     def load(self, context: Context[RetrainConfig], outputs: Outputs[AnyModel]) -> str:
-        """Publish, and remove the checkpoints of the fit."""
         where = super().load(context, outputs)
         remove_checkpoints(context)
         return where
 
     def plan(self, context: Context[RetrainConfig], inputs: RetrainInputs) -> list[str]:
-        """Name the ratings, and the kind of model."""
         outcome = context.config.outcome
         model = f"model   {outcome.outcome}, adjustment {outcome.adjustment}"
         return [input_line(context.config, inputs.ratings), *inputs.features.lines(), model]

@@ -70,13 +70,11 @@ class DeltaWarehouse(CatalogWarehouse):
         self.discard(staged)
 
     def put_back(self, table: str, place: str | None) -> None:
-        """Restore a version of before."""
         versions = self._versions(table)
         if place is not None and int(place) != max(versions):
             self._restore(table, int(place), versions[int(place)])
 
     def drop(self, staged: StagedTables, table: str) -> None:
-        """Drop the second table."""
         self.spark.sql(f"DROP TABLE IF EXISTS {self.table(staged_place(table, staged.token))}")
 
     def prune(self, table: str) -> None:

@@ -81,7 +81,6 @@ class HiveWarehouse(CatalogWarehouse):
         self.drop_abandoned(table, {*held, self.now(table)}, min(held, default=""))
 
     def runs(self) -> list[StoredRun]:
-        """List the runs that the views can show."""
         shown = {table: self.now(table) for table in self._views()}
         return gather_runs(
             (run.run_id, run.run_date, table, run.place == now)
@@ -90,7 +89,6 @@ class HiveWarehouse(CatalogWarehouse):
         )
 
     def restore(self, run_id: str) -> None:
-        """Have each view that can show the run do so."""
         places = {table: run.place for table in self._views() for run in self._runs_of(table) if run.run_id == run_id}
         if not places:
             raise self.unknown_run(run_id)

@@ -68,7 +68,6 @@ class IcebergWarehouse(CatalogWarehouse):
         return f"{self.namespace}.{table} snapshot {place}"
 
     def put_back(self, table: str, place: str | None) -> None:
-        """Set main to a snapshot of before."""
         if place is not None:
             self._call(f"set_current_snapshot('{self._full_name(table)}', {int(place)})")
 

@@ -125,7 +125,6 @@ class ObjectStoreSink(DirectorySink):
             _log.warning("%s is left to a later run: %s", self.files.uri(staged.path), error)
 
     def withdraw(self, staged: StagedRun) -> None:
-        """Point readers to the run before, unless another one was published since, and remove this one's directory."""
         version = self.files.version(self._pointer)
         if run_id_in(self.files, self.root) == staged.run_id:
             if staged.base is None:
@@ -166,12 +165,10 @@ class ObjectStoreSink(DirectorySink):
         return [run_id for run_id in super().run_ids() if run_id == current or self._is_published(run_id)]
 
     def prune(self, keep: int) -> list[str]:
-        """Remove all runs but the ``keep`` newest and the current one, whoever still reads them. Returns which."""
         current = run_id_in(self.files, self.root)
         return [run_id for run_id in self.run_ids()[:-keep] if run_id != current and self._remove(run_id)]
 
     def remove_leftovers(self) -> None:
-        """Remove what publishers that died have left."""
         stay = {f"{RUN_PREFIX}{run_id}" for run_id in self.run_ids()}
         remove_old(self.files, self.root, (TEMPORARY_PREFIX, RUN_PREFIX), stay)
 

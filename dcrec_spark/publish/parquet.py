@@ -168,7 +168,6 @@ class ParquetSink(DirectorySink):
     files: Directories
 
     def base(self) -> Before:
-        """Note the current run, and the newest."""
         return Before(run_id_in(self.files, self.root), newest_of(self.run_ids()))
 
     def stage(
@@ -217,7 +216,6 @@ class ParquetSink(DirectorySink):
             raise self.damage_error(staged, damage) from damage
 
     def discard(self, staged: StagedRun) -> None:
-        """Remove the staged tables. Fine when they are gone or committed."""
         self.files.delete(staged.path)
         staged.lease.close()
 

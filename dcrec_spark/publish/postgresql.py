@@ -121,7 +121,6 @@ class PostgresqlWarehouse(Warehouse):
             ) from error
 
     def close(self) -> None:
-        """Close the connection."""
         self.session.close()
 
     def stage(
@@ -268,7 +267,6 @@ class PostgresqlWarehouse(Warehouse):
         return differing
 
     def shown(self, table: str) -> DataFrame:
-        """Open the view."""
         reader = self._spark().read.format("jdbc").options(**self.server.jdbc())
         return reader.option("dbtable", self._dotted(table)).load()
 
@@ -318,7 +316,6 @@ class PostgresqlWarehouse(Warehouse):
             self._run(connection, "drop table if exists {schema}.{place}", place=staged_place(table, token))
 
     def runs(self) -> list[StoredRun]:
-        """List the published runs."""
         query = """
             select r.run_id, r.run_date::text, r.tables,
                    array(select table_name from {schema}.dcrec_current c where c.token = r.token order by 1)

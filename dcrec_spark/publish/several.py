@@ -58,7 +58,6 @@ class Several:
     audit: Audit | None = None
 
     def base(self) -> BeforeEverywhere:
-        """Note what readers of each place have now."""
         return BeforeEverywhere(self.directory.base(), {place.kind: place.base() for place in self.warehouses})
 
     def stage(
@@ -143,7 +142,6 @@ class Several:
             raise
 
     def discard(self, staged: StagedEverywhere) -> None:
-        """Remove what is staged. Fine when it is gone or committed."""
         with ExitStack() as cleanup:
             cleanup.callback(self.directory.discard, staged.directory)
             for warehouse in self.warehouses:

@@ -243,7 +243,6 @@ class TableByTable(Warehouse):
         """Remove what is staged of a table and not shown. Fine when there is nothing."""
 
     def commit(self, staged: StagedTables, record: Record) -> str:
-        """Show table after table, all or none. Raises ConflictError: another run was shown since staging began."""
         self.require_unchanged(staged)
         try:
             return ", ".join([self.show(staged, table) for table in staged.places])
@@ -252,13 +251,11 @@ class TableByTable(Warehouse):
             raise
 
     def undo(self, staged: StagedTables) -> None:
-        """Bring what readers had when staging began back, unless they have another publisher's tables by now."""
         for table in staged.places:
             if self.is_shown(staged, table):
                 self.put_back(table, staged.base[table])
 
     def discard(self, staged: StagedTables) -> None:
-        """Remove what is staged. Fine when it is gone or shown."""
         for table in staged.base:
             self.drop(staged, table)
 
@@ -292,20 +289,17 @@ class CatalogWarehouse(TableByTable):
         """Nothing: the session is its maker's to stop."""
 
     def prepare(self, table: str, rows: DataFrame) -> None:
-        """Make an empty table where there is none."""
         if self.exists(table):
             self.require_same_columns(table, rows)
         else:
             rows.limit(0).writeTo(self.table(table)).using(self.format).create()
 
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
-        """Write to a new table."""
         place = staged_place(table, staged.token)
         rows.writeTo(self.table(place)).using(self.format).create()
         return place
 
     def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
-        """Open the new table."""
         return self.spark.table(self.table(staged.places[table]))
 
     def table(self, name: str) -> str:
@@ -317,7 +311,6 @@ class CatalogWarehouse(TableByTable):
         return self.spark.catalog.tableExists(self.table(name))
 
     def shown(self, table: str) -> DataFrame:
-        """Open the table as readers find it."""
         self.spark.catalog.refreshTable(self.table(table))
         return self.spark.table(self.table(table))
 

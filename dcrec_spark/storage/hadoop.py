@@ -47,7 +47,6 @@ class HadoopFiles(HadoopFileSystem):
             raise
 
     def rename(self, source: str, target: str) -> None:
-        """Move a directory in one step, never onto something."""
         self.move(source, target, overwrite=False)
 
     @contextmanager

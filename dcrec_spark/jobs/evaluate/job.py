@@ -50,17 +50,14 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs, ReportFacts]):
     config_type = EvaluateConfig
 
     def check(self, config: EvaluateConfig) -> None:
-        """Refuse a configuration that names no model, or no test."""
         super().check(config)
         work.test_input(config)
 
     def extract(self, context: Context[EvaluateConfig]) -> EvaluateInputs:
-        """Load the models and open ratings, test and titles."""
         with context.reporter.step("load the models"):
             return work.open_inputs(context)
 
     def transform(self, context: Context[EvaluateConfig], inputs: EvaluateInputs) -> Outputs[ReportFacts]:
-        """Measure and explain, and render the report."""
         run, step = context.run, context.reporter.step
         record = record_of(context.spark, inputs.saved.source) or {}
         training = validate_input(context, inputs.ratings)
@@ -93,7 +90,6 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs, ReportFacts]):
         return Outputs(tables, facts, {FOLDER: text_file(context.spark, PAGE, page)})
 
     def summary(self, context: Context[EvaluateConfig], finished: Finished[ReportFacts]) -> RenderableType:
-        """Show the usual facts, the errors and lists of all models, and where the report is."""
         facts, page = finished.result, f"{finished.directory.removeprefix('file://')}/{FOLDER}/{PAGE}"
         measures = Measure(MeasureKind.MSE), Measure(MeasureKind.NDCG, facts.k, over_catalogue=True)
         table = Table("", label(measures[0]), f"{label(measures[1])} over the catalogue", box=SIMPLE_HEAD)

@@ -64,11 +64,9 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
     most_in_memory: ClassVar[int] = 2_000_000
 
     def check(self, config: TuneConfig) -> None:
-        """Refuse a search space with nothing to try, or choices that exclude each other."""
         draw_candidates(config)
 
     def extract(self, context: Context[TuneConfig]) -> TuneInputs:
-        """Open the ratings, which need the columns that the search uses."""
         config, validation = context.config, None
         if context.before is not None and (job := context.before.record["job"]) != self.name:
             raise ConfigError(
@@ -85,7 +83,6 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         return inputs
 
     def transform(self, context: Context[TuneConfig], inputs: TuneInputs) -> Outputs[SearchResult]:
-        """Validate, hold ratings out, fit and measure each candidate, choose."""
         config, run, step = context.config, context.run, context.reporter.step
         valid = validate_input(context, inputs.ratings, to_fit=True)
         inputs.features.note(run, valid.ratings)
@@ -107,7 +104,6 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         return Outputs(tables, choice, {FOLDER: text_file(context.spark, FILE, best)})
 
     def plan(self, context: Context[TuneConfig], inputs: TuneInputs) -> list[str]:
-        """Name the ratings, and the size of the search."""
         tuning = context.config.tuning
         shared = len({candidate.stage_one for candidate in inputs.candidates} - {""})
         kind = "grid" if tuning.trials is None else "random"
@@ -119,7 +115,6 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         ]
 
     def summary(self, context: Context[TuneConfig], finished: Finished[SearchResult]) -> RenderableType:
-        """Show the best trials, and the command that fits with the settings of the best."""
         run, best = finished.run, f"{finished.directory}/{FOLDER}/{FILE}".removeprefix("file://")
         lines = [f"run {run.run_id} published to {finished.directory.removeprefix('file://')}", *run.warnings]
         lines.append(f"next: dcrec retrain --config {best} --set input.path=... --set output.path=...")

@@ -51,11 +51,13 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     values = _own(merged, kind)[0]
     as_written = {name: text for name, text in texts.items() if "${" in text}
     try:
-        return kind.model_validate(_resolve(values)).written_as(as_written)
+        config = kind.model_validate(_resolve(values))
     except ValidationError as error:
         # The chained pydantic error would print the values, secrets too.
         lines = [validation_message(one, as_written, kind, sources) for one in error.errors()]
         raise ConfigError("\n".join(lines)) from None
+    config.as_written.update(as_written)
+    return config
 
 
 def read_places(path: Path | None, overrides: Sequence[str]) -> JobConfig:
@@ -320,7 +322,7 @@ _LOCATION_OPTIONS = {"url", "user", "dbtable", "query", "path"}
 
 def resolved(config: JobConfig) -> dict[str, Any]:
     """Return the configuration as plain values for a log, ``run.json`` and a report, with secrets masked."""
-    shown: dict[str, Any] = secrets.masked_leaves(config.model_dump(mode="json"), as_written=config.as_written())
+    shown: dict[str, Any] = secrets.masked_leaves(config.model_dump(mode="json"), as_written=config.as_written)
     return shown
 
 
@@ -330,13 +332,12 @@ def config_hash(config: JobConfig) -> str:
     excluded = _NO_INFLUENCE | ({"evaluation": True} if isinstance(config, jobs.RetrainConfig) else {})
     deciding = config.model_dump(mode="json", exclude=excluded)
     if isinstance(config, ReadingConfig):
-        from_environment = config.as_written()
         deciding["input"]["options"] = {
             name: value
             for name, value in config.input.options.items()
             if name.lower() not in _LOCATION_OPTIONS
             and not secrets.is_secret_name(name)
-            and f"input.options.{name}" not in from_environment
+            and f"input.options.{name}" not in config.as_written
         }
     canonical = json.dumps(deciding, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()

@@ -88,13 +88,14 @@ class Several:
             taken = {name: table for name, table in rows.items() if warehouse.takes(name)}
             there = warehouse.stage(run_id, taken, {}, before.warehouses[warehouse.kind])
             staged.warehouses[warehouse.kind] = there
-            differing = [name for name in taken if there.contents[name] != expected[name]]
+            differing = [
+                f"{name} ({there.contents[name].rows} rows, sent {expected[name].rows})"
+                for name in taken
+                if there.contents[name] != expected[name]
+            ]
             if differing:
-                found = ", ".join(
-                    f"{name} ({there.contents[name].rows} rows, sent {expected[name].rows})" for name in differing
-                )
                 raise AuditError(
-                    f"{warehouse.setting}: the staged tables differ from those of the run: {found}; "
+                    f"{warehouse.setting}: the staged tables differ from those of the run: {', '.join(differing)}; "
                     "nothing was published"
                 )
 
@@ -159,5 +160,4 @@ class Several:
     def _undo(self, staged: StagedEverywhere, warehouses: Sequence[Warehouse]) -> None:
         with ExitStack() as cleanup:
             for warehouse in warehouses:
-                there = staged.warehouses[warehouse.kind]
-                cleanup.callback(warehouse.undo, there)
+                cleanup.callback(warehouse.undo, staged.warehouses[warehouse.kind])

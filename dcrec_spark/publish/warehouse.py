@@ -40,17 +40,6 @@ class StoredRun(NamedTuple):
     damage: str | None = None
 
 
-def gather_runs(found: Iterable[tuple[str, str, str, bool]]) -> list[StoredRun]:
-    """Gather run_id, run_date, table, and whether readers find it, into runs, the newest first."""
-    runs: dict[str, StoredRun] = {}
-    for run_id, run_date, table, is_current in found:
-        before = runs.get(run_id, StoredRun(run_id, run_date, (), ()))
-        tables = before.tables if table in before.tables else (*before.tables, table)
-        current = (*before.current, table) if is_current else before.current
-        runs[run_id] = before._replace(tables=tables, current=current)
-    return sorted(runs.values(), reverse=True)
-
-
 @dataclass(frozen=True)
 class StagedTables:
     """What is written and not shown.
@@ -268,6 +257,33 @@ class CatalogWarehouse(TableByTable):
     def __init__(self, spark: SparkSession, namespace: str, keep: int, run_date: date | None) -> None:
         super().__init__(namespace, keep, run_date)
         self.spark = spark
+
+    @abstractmethod
+    def held(self, table: str) -> list[tuple[str, str, str]]:
+        """List the place, the run_id and the run_date of all that readers of a table could be shown, newest first."""
+
+    def published(self) -> list[str]:
+        """Name the tables of the namespace that runs may have been published to."""
+        return self.table_names()
+
+    def runs(self) -> list[StoredRun]:
+        runs: dict[str, StoredRun] = {}
+        for table in self.published():
+            now = self.now(table)
+            for place, run_id, run_date in self.held(table):
+                run = runs.get(run_id, StoredRun(run_id, run_date, (), ()))
+                tables = run.tables if table in run.tables else (*run.tables, table)
+                current = (*run.current, table) if place == now else run.current
+                runs[run_id] = run._replace(tables=tables, current=current)
+        return sorted(runs.values(), reverse=True)
+
+    def restore(self, run_id: str) -> None:
+        places = {table: [place for place, run, _ in self.held(table) if run == run_id] for table in self.published()}
+        if not any(places.values()):
+            raise self.unknown_run(run_id)
+        for table, of_run in places.items():
+            if of_run:
+                self.put_back(table, of_run[0])
 
     def check(self) -> None:
         """Make the database, which tells whether its catalog is there and may be written to."""

@@ -29,19 +29,6 @@ def fingerprint(files: Files, directory: str, rows: int = 0) -> PartFiles:
     return PartFiles(rows, sum(sizes.values()), sha256)
 
 
-def write_manifest(
-    files: Files, directory: str, run_id: str, tables: Mapping[str, PartFiles], folders: Mapping[str, PartFiles]
-) -> None:
-    """Write the last file of a run: a directory without it is not a complete run."""
-    content = {
-        "run_id": run_id,
-        "record_sha256": files.sha256(f"{directory}/{RECORD}"),
-        "tables": {name: table._asdict() for name, table in tables.items()},
-        "folders": {name: folder._asdict() for name, folder in folders.items()},
-    }
-    files.write(f"{directory}/{MANIFEST}", sealed(content))
-
-
 def check_manifest(files: Files, directory: str) -> None:
     """Compare the files of a run with its manifest. Raises DataError: names each missing, changed or foreign one."""
     present = fingerprint(files, directory).sha256

@@ -29,8 +29,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import CURRENT, RUN_PREFIX, newest_of, run_id_in, run_path
-from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_manifest, to_json, write_manifest
-from dcrec_spark.publish.parquet import Before, DirectorySink, ParquetSink, StagedRun, require_names, write_parts
+from dcrec_spark.publish.manifest import MANIFEST, check_manifest
+from dcrec_spark.publish.parquet import (
+    Before,
+    DirectorySink,
+    ParquetSink,
+    StagedRun,
+    require_names,
+    write_manifest,
+    write_parts,
+)
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.hadoop import ObjectFiles
@@ -81,8 +89,7 @@ class ObjectStoreSink(DirectorySink):
     def commit(self, staged: StagedRun, record: Record) -> str:
         """Put the pointer. Raises ConflictError: it has moved. DcrecError: the store went away."""
         try:
-            self.files.write(f"{staged.path}/{RECORD}", to_json(record))
-            write_manifest(self.files, staged.path, staged.run_id, staged.tables, staged.folders)
+            write_manifest(staged, record)
         except OSError as error:
             raise DcrecError(f"run {staged.run_id} was not published: {self.given}: {error}") from error
         if staged.base is not None:

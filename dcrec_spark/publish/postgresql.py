@@ -106,14 +106,12 @@ class PostgresqlWarehouse(Warehouse):
             )
         try:
             with self.session.transaction() as connection:
-                registry = f'"{self.namespace}"."dcrec_current"'
+                registry, may_create = self._dotted("dcrec_current"), "select has_schema_privilege(%s, 'create')"
                 if connection.execute("select to_regclass(%s) is null", [registry]).fetchone() == (True,):
                     self.session.keep_publishers_out(connection)
                     self._run(connection, "create schema if not exists {schema}")
                     self._run(connection, _REGISTRY)
-                elif connection.execute("select has_schema_privilege(%s, 'create')", [self.namespace]).fetchone() != (
-                    True,
-                ):
+                elif connection.execute(may_create, [self.namespace]).fetchone() != (True,):
                     raise ConfigError(f"{self.setting}.user may not create tables in the schema {self.namespace}")
         except psycopg.errors.InsufficientPrivilege as error:
             raise ConfigError(
@@ -158,18 +156,6 @@ class PostgresqlWarehouse(Warehouse):
             )
             self._run(connection, query, staged.token, staged.run_id, self.run_date, table)
             self._run(connection, "create table {schema}.{place} ({columns})", place=place, columns=columns)
-        self._load(place, rows)
-        try:
-            with self.session.transaction() as connection:
-                if table in _KEYS:
-                    keys = sql.SQL(", ").join(map(sql.Identifier, _KEYS[table]))
-                    self._run(connection, "create unique index on {schema}.{place} ({keys})", place=place, keys=keys)
-                self._run(connection, "analyze {schema}.{place}", place=place)
-        except psycopg.errors.UniqueViolation as error:
-            raise AuditError(f"{self.setting}: {table}: {error.diag.message_detail or first_line(error)}") from error
-        return staged.token
-
-    def _load(self, place: str, rows: DataFrame) -> None:
         maps = [field.name for field in rows.schema if isinstance(field.dataType, MapType)]
         sent = rows.withColumns({name: F.to_json(F.col(f"`{name}`")) for name in maps})
         writer = sent.write.format("jdbc").options(**self.server.jdbc()).option("dbtable", self._dotted(place))
@@ -180,6 +166,15 @@ class PostgresqlWarehouse(Warehouse):
         except Exception as error:
             what = self.server.without_secret(message_of(error))
             raise DcrecError(f"{self.setting}: {self.namespace}.{place} could not be loaded: {what}") from error
+        try:
+            with self.session.transaction() as connection:
+                if table in _KEYS:
+                    keys = sql.SQL(", ").join(map(sql.Identifier, _KEYS[table]))
+                    self._run(connection, "create unique index on {schema}.{place} ({keys})", place=place, keys=keys)
+                self._run(connection, "analyze {schema}.{place}", place=place)
+        except psycopg.errors.UniqueViolation as error:
+            raise AuditError(f"{self.setting}: {table}: {error.diag.message_detail or first_line(error)}") from error
+        return staged.token
 
     def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
         """Open what was loaded, in pieces that executors read in parallel. Maps are left out."""
@@ -198,17 +193,16 @@ class PostgresqlWarehouse(Warehouse):
         return frame.select(*(f"`{field.name}`" for field in schema if not isinstance(field.dataType, MapType)))
 
     def commit(self, staged: StagedTables, record: Record) -> str:
-        """Swap all views and record the publication in one transaction.
-
-        Raises ConflictError: another run was shown since staging began, or readers or publishers kept their locks for
-        too long.
-        """
+        """Swap all views and record the publication in one transaction. Raises ConflictError also if locks stay held."""
         return self.session.through_restarts(lambda: self._commit(staged, record))
 
     def _commit(self, staged: StagedTables, record: Record) -> str:
         with self._swap(staged.run_id) as connection:
             self.require_unchanged(staged)
-            self._require_staged(connection, staged)
+            query = "select 1 from {schema}.dcrec_runs where token = %s"
+            if self._run(connection, query, staged.token).fetchone() is None:  # left over, while nobody held it
+                why = "another publisher removed what was staged while the server was away"
+                raise self.conflict(staged.run_id, why)
             # A run_id that is published again replaces itself.
             query = "update {schema}.dcrec_runs set published_at = null where run_id = %s and token <> %s"
             self._run(connection, query, staged.run_id, staged.token)
@@ -216,12 +210,6 @@ class PostgresqlWarehouse(Warehouse):
             self._run(connection, query, to_json(record).decode(), staged.token)
             self._show(connection, dict(staged.places))
         return ", ".join(f"{self.namespace}.{table}" for table in staged.places)
-
-    def _require_staged(self, connection: psycopg.Connection, staged: StagedTables) -> None:
-        """Refuse what another publisher has removed as left over, while the server was away and nobody held it."""
-        query = "select 1 from {schema}.dcrec_runs where token = %s"
-        if self._run(connection, query, staged.token).fetchone() is None:
-            raise self.conflict(staged.run_id, "another publisher removed what was staged while the server was away")
 
     def undo(self, staged: StagedTables) -> None:
         """Show what was shown when staging began, all views at once. The publication is no longer recorded."""
@@ -273,20 +261,17 @@ class PostgresqlWarehouse(Warehouse):
     def discard(self, staged: StagedTables) -> None:
         """Remove what is staged, unless it is shown or held. Where the server is away, that is left to the next run."""
         try:
-            self._discard(staged)
+            held = self.session.forget(staged.token)
+            with self.session.transaction() as connection:
+                query = "select published_at is null from {schema}.dcrec_runs where token = %s"
+                if self._run(connection, query, staged.token).fetchone() == (True,):
+                    self._forget(connection, staged.token)
+                if held:
+                    self.session.release(connection, staged.token)
         except (DcrecError, psycopg.OperationalError) as error:
             if self.session.answers():
                 raise
             _log.warning("%s: what was staged is left to the next run: %s", self.setting, first_line(error))
-
-    def _discard(self, staged: StagedTables) -> None:
-        held = self.session.forget(staged.token)
-        with self.session.transaction() as connection:
-            query = "select published_at is null from {schema}.dcrec_runs where token = %s"
-            if self._run(connection, query, staged.token).fetchone() == (True,):
-                self._forget(connection, staged.token)
-            if held:
-                self.session.release(connection, staged.token)
 
     def prune(self, table: str) -> None:
         """Remove runs that are neither shown nor among those to keep, and what nobody alive is staging."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import LiteralString, TypeVar
 from urllib.parse import parse_qsl
 
 from dcrec_spark.errors import ConfigError, DcrecError, interruption, require_extra
@@ -186,17 +186,16 @@ class Session:
 
     def keep_publishers_out(self, connection: psycopg.Connection) -> None:
         """Wait for the lock of publishers, which is held until the transaction ends."""
-        connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [self._key(_PUBLISH)])
+        self._lock(connection, "pg_advisory_xact_lock", _PUBLISH)
 
     def tries_to_keep_publishers_out(self, connection: psycopg.Connection) -> bool:
         """Take the lock of publishers until the transaction ends, unless somebody has it."""
-        query = "select pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
-        return connection.execute(query, [self._key(_PUBLISH)]).fetchone() == (True,)
+        return self._lock(connection, "pg_try_advisory_xact_lock", _PUBLISH)
 
     def hold(self, connection: psycopg.Connection, token: str) -> None:
         """Hold a token for as long as the connection lives."""
         if token not in self._staging:
-            connection.execute("select pg_advisory_lock(hashtextextended(%s, 0))", [self._key(token)])
+            self._lock(connection, "pg_advisory_lock", token)
             self._staging.add(token)
 
     def forget(self, token: str) -> bool:
@@ -207,12 +206,13 @@ class Session:
 
     def release(self, connection: psycopg.Connection, token: str) -> None:
         """Release a token that this connection holds."""
-        connection.execute("select pg_advisory_unlock(hashtextextended(%s, 0))", [self._key(token)])
+        self._lock(connection, "pg_advisory_unlock", token)
 
     def has_holder(self, connection: psycopg.Connection, token: str) -> bool:
         """Whether a publisher that lives holds this token, here or elsewhere."""
-        query = "select not pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
-        return token in self._staging or connection.execute(query, [self._key(token)]).fetchone() == (True,)
+        return token in self._staging or not self._lock(connection, "pg_try_advisory_xact_lock", token)
 
-    def _key(self, what: str) -> str:
-        return f"dcrec-spark {self.namespace} {what}"
+    def _lock(self, connection: psycopg.Connection, function: LiteralString, what: str) -> bool:
+        """Call a function of PostgreSQL's advisory locks. Returns whether it says that it succeeded."""
+        key = f"dcrec-spark {self.namespace} {what}"
+        return connection.execute(f"select {function}(hashtextextended(%s, 0))", [key]).fetchone() == (True,)

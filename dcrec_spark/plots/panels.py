@@ -103,8 +103,12 @@ def log_likelihoods(check: PredictiveCheck) -> Figure:
     return figure
 
 
-def forest(rows: Mapping[str, Estimate], x: str, zero: bool = False) -> Figure:
-    """Draw a dot and an interval for each row. zero : the rows are differences, and a line marks 0."""
+def plot_forest(rows: Mapping[str, Estimate], title: str, zero: bool = False) -> Figure:
+    """Draw a dot and an interval for each row.
+
+    rows : name -> an estimate, such as ``{name: metrics.estimates(name)["mse"] for name in metrics.scores}``.
+    zero : the rows are differences, and a line marks 0.
+    """
     with panel((SIZE[0], 1.0 + 0.3 * len(rows))) as (figure, axes):
         places = -np.arange(len(rows))
         for place, estimate in zip(places, rows.values(), strict=True):
@@ -118,7 +122,7 @@ def forest(rows: Mapping[str, Estimate], x: str, zero: bool = False) -> Figure:
         axes.set_ylim(-len(rows) + 0.4, 0.6)
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.grid(axis="x", color=INK, alpha=0.25, linewidth=0.6)
-        axes.set_xlabel(x)
+        axes.set_xlabel(title)
     return figure
 
 

@@ -193,7 +193,7 @@ class PostgresqlWarehouse(Warehouse):
         return frame.select(*(f"`{field.name}`" for field in schema if not isinstance(field.dataType, MapType)))
 
     def commit(self, staged: StagedTables, record: Record) -> str:
-        """Swap all views and record the publication in one transaction. Raises ConflictError also if locks stay held."""
+        """Swap all views and record the publication in one transaction."""
         return self.session.through_restarts(lambda: self._commit(staged, record))
 
     def _commit(self, staged: StagedTables, record: Record) -> str:

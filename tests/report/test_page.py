@@ -16,7 +16,7 @@ from dcrec_spark import Metrics, MetricSettings, PredictiveCheck, Stratum
 from dcrec_spark.evaluation.distributions import Histogram
 from dcrec_spark.evaluation.result import Estimate
 from dcrec_spark.report import page
-from dcrec_spark.report.facts import CertaintyFacts, PartFacts, ReportFacts, Stage
+from dcrec_spark.report.page import CertaintyFacts, PartFacts, ReportFacts, Stage
 
 EVIL = "<script>alert('&')</script>"
 UNUSED = Metrics(MetricSettings(), {}, {})

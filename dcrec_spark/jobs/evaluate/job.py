@@ -31,8 +31,7 @@ from dcrec_spark.models.explain.text import reasons_text, with_titles
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.outcome.blend import AnyModel, BlendModel, members_of
-from dcrec_spark.report.facts import CertaintyFacts, PartFacts, ReportFacts, Stage
-from dcrec_spark.report.page import interval, label, number, render
+from dcrec_spark.report.page import CertaintyFacts, PartFacts, ReportFacts, Stage, interval, label, number, render
 
 FOLDER, PAGE = "report", "report.html"
 _BASELINES = {

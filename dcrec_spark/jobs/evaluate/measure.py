@@ -38,7 +38,7 @@ from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.vectors import ScoringVectors
 from dcrec_spark.publish.schemas import METRICS
-from dcrec_spark.report.facts import CertaintyFacts
+from dcrec_spark.report.page import CertaintyFacts
 
 TEST = "evaluation.test_path"
 MODEL, COMPARED, BASELINE = "this model", "compared model", "baseline model"

@@ -47,15 +47,9 @@ class Reporter(AbstractContextManager["Reporter"]):
         self._stage: str | None = None
 
     def _new_display(self) -> Progress:
-        return Progress(
-            SpinnerColumn(finished_text="[green]✓"),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            console=self.console,
-        )
+        spinner, done = SpinnerColumn(finished_text="[green]✓"), TimeRemainingColumn(elapsed_when_finished=True)
+        name, note = TextColumn("{task.description}"), TextColumn("{task.fields[note]}")
+        return Progress(spinner, name, BarColumn(bar_width=24), MofNCompleteColumn(), note, done, console=self.console)
 
     def __enter__(self) -> Self:
         if self._live:

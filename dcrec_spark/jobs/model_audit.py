@@ -51,7 +51,7 @@ _CHECKED_SHARE, _MOST_CHECKED, _MOST_SCORED = 0.05, 2_000_000, 100_000_000
 
 
 class FitParts(NamedTuple):
-    """train : ratings of the fit. held_out : user_id, item_id, rating, and more. None: nothing."""
+    """Ratings of the fit, and those that are held out, if any."""
 
     train: DataFrame
     held_out: DataFrame | None
@@ -73,16 +73,13 @@ def compare_input(context: Context[RetrainConfig]) -> None:
     fall = max(0.0, 1.0 - new / old)
     fewer = f"{new:,} ratings were accepted, and {old:,} in the run before, {fall:.1%} fewer"
     bad, grown = new_rejects(run, last, context.config.validation.max_reject_share)
+    verdicts = []
+    if (most := limits.max_volume_fall) is not None:
+        verdicts.append(Verdict("max_volume_fall", fall, most, fall <= most, fewer))
     # By other rules, other rows are rejected: this is no news.
-    most = limits.max_new_rejects if _rules(resolved(context.config)) == _rules(last["configuration"]) else None
-    verdicts = [
-        Verdict(check, found, limit, found <= limit, about)
-        for check, found, limit, about in (
-            ("max_volume_fall", fall, limits.max_volume_fall, fewer),
-            ("max_new_rejects", bad, most, "; ".join(grown)),
-        )
-        if limit is not None and about
-    ]
+    same_rules = _rules(resolved(context.config)) == _rules(last["configuration"])
+    if (most := limits.max_new_rejects) is not None and same_rules and grown:
+        verdicts.append(Verdict("max_new_rejects", bad, most, bad <= most, "; ".join(grown)))
     failed = {verdict.check for verdict in verdicts if not verdict.passed}
     run.warnings += [fewer] if fall >= _WARNED_FALL and "max_volume_fall" not in failed else []
     run.warnings += grown if "max_new_rejects" not in failed else []
@@ -157,13 +154,10 @@ def check_exposures(context: Context[RetrainConfig], ratings: DataFrame, exposur
     context.run.note_check(check)
     if check.passed:
         return
-    remedy = "another exposure.rank may pass, or outcome.adjustment=none does without a_hat"
+    why = f"{check.summary}; another exposure.rank may pass, or outcome.adjustment=none does without a_hat"
     if action == "refuse" and not context.config.audit.force:
-        raise AuditError(
-            f"setting audit.exposure_check=refuse: {check.summary}; {remedy}; "
-            "audit.exposure_check=warn publishes the run"
-        )
-    context.run.warnings.append(f"{check.summary}; {remedy}")
+        raise AuditError(f"setting audit.exposure_check=refuse: {why}; audit.exposure_check=warn publishes the run")
+    context.run.warnings.append(why)
 
 
 def compare_models(context: Context[RetrainConfig], model: AnyModel, parts: FitParts) -> None:
@@ -266,12 +260,12 @@ def _last_model(context: Context[RetrainConfig], model: AnyModel) -> AnyModel | 
     saved = load_previous(context.spark, context.before, context.run.warnings)
     if saved is None:
         return None
-    last = saved.model
-    context.resources.callback(last.release)
-    if [t.schema["id"].dataType for t in last.tables()] != [t.schema["id"].dataType for t in model.tables()]:
+    context.resources.callback(saved.model.release)
+    last, this = ([table.schema["id"].dataType for table in of.tables()] for of in (saved.model, model))
+    if last != this:
         context.run.warnings.append("the last published model has ids of another type: it was not compared with")
         return None
-    return last
+    return saved.model
 
 
 def _measure(context: Context[RetrainConfig], vectors: dict[str, ScoringVectors], parts: FitParts) -> Metrics:
@@ -305,7 +299,6 @@ def _compare(
         return Verdict(check, 0.0, limit, True, f"{measure} of the {name} is 0, and {new.value:.4g} of this model")
     worse = [None if value is None else -value / old.value for value in (difference.ci_high, difference.ci_low)]
     loss = -difference.value / old.value
-    about = f"{measure} is {new.value:.4g}, and {old.value:.4g} of the {name}, {loss:.1%} below"
-    if loss <= 0:
-        about = f"{measure} is {new.value:.4g}, and {old.value:.4g} of the {name}"
+    about = f"{measure} is {new.value:.4g}, and {old.value:.4g} of the {name}"
+    about += f", {loss:.1%} below" if loss > 0 else ""
     return Verdict(check, loss, limit, loss <= limit, about, *worse)

@@ -88,12 +88,8 @@ def mask_secrets(text: str) -> str:
     text = mask_values(text)
     for pattern in _IN_TEXT:
         text = pattern.sub(rf"\g<before>{MASK}\g<after>", text)
-    return "\n".join(map(_mask_addresses, text.split("\n"))) if "@" in text else text
-
-
-def _mask_addresses(line: str) -> str:
-    before, at, after = line.rpartition("@")
-    return _IN_ADDRESS.sub(rf"\g<before>{MASK}@", before + at) + after
+    lines = [line.rpartition("@") for line in text.split("\n")]
+    return "\n".join(_IN_ADDRESS.sub(rf"\g<before>{MASK}@", before + at) + after for before, at, after in lines)
 
 
 def remember_secrets(values: Iterable[str]) -> None:

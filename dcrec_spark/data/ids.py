@@ -76,25 +76,19 @@ def index_ids(df: DataFrame, column: str) -> DataFrame:
         scratch.enter_context(few_partitions(df.sparkSession))
         numbered = keep(ids.withColumn("place", F.monotonically_increasing_id()))
         scratch.callback(numbered.release)
-        offsets = _offsets(numbered.frame, column)
         partition = F.shiftright("place", _ROW_BITS).cast("int")
+        counts = F.count(F.lit(1)), F.count("id")
+        sizes = numbered.frame.groupBy(partition.alias("partition")).agg(*counts).collect()
+        if any(rows != ids for _, rows, ids in sizes):
+            raise DataError(f"column {column!r} has null ids; expected an id in every row. Validate the rows first")
+        rows_of, offsets = {number: rows for number, rows, _ in sizes}, [0]
+        for number in range(max(rows_of, default=0)):
+            offsets.append(offsets[-1] + rows_of.get(number, 0))
         row = F.col("place").bitwiseAND(F.lit((1 << _ROW_BITS) - 1))
         place = F.get(F.array(*map(F.lit, offsets)), partition) + row
         indexed = numbered.frame.select("id", place.alias("idx")).persist()
         indexed.count()
     return indexed
-
-
-def _offsets(numbered: DataFrame, column: str) -> list[int]:
-    partition = F.shiftright("place", _ROW_BITS).alias("partition")
-    sizes = numbered.groupBy(partition).agg(F.count(F.lit(1)).alias("rows"), F.count("id").alias("ids")).collect()
-    if any(size["rows"] != size["ids"] for size in sizes):
-        raise DataError(f"column {column!r} has null ids; expected an id in every row. Validate the rows first")
-    rows = {size["partition"]: size["rows"] for size in sizes}
-    offsets = [0]
-    for number in range(max(rows, default=0)):
-        offsets.append(offsets[-1] + rows.get(number, 0))
-    return offsets
 
 
 def encode(df: DataFrame, user_ids: DataFrame, item_ids: DataFrame) -> DataFrame:

@@ -68,10 +68,15 @@ def run_job(
         name_run(spark, **run.names)
         before = _run_before(spark, output, base.directory.run_id, run)
         context = Context(config, spark, run, reporter, output, resources, base, before)
-        if dry_run:
-            _show_plan(job, context)
-            return None
-        return _run(job, context)
+        if not dry_run:
+            return _run(job, context)
+        # What a run would open is opened, on the driver and in a task on the executors.
+        workers = require_workers(spark)
+        lines = [*job.plan(context, job.extract(context)), f"output  {output}", f"workers {workers}"]
+        lines += [f"note    {warning}" for warning in run.warnings]
+        title = Text("dry run: all checks passed, nothing was written", style="bold green")
+        reporter.show(Group(title, *map(Text, lines)))
+        return None
 
 
 @contextmanager
@@ -126,15 +131,6 @@ def _run_before(spark: SparkSession, output: str, run_id: str | None, run: Run) 
     except DataError as damage:
         run.warnings.append(f"run {run_id}, which readers have, is damaged and compared with nothing: {damage}")
         return None
-
-
-def _show_plan(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> None:
-    """Open what a run would open, on the driver and in a task on the executors, and show it."""
-    workers = require_workers(context.spark)
-    lines = [*job.plan(context, job.extract(context)), f"output  {context.output}", f"workers {workers}"]
-    lines += [f"note    {warning}" for warning in context.run.warnings]
-    title = Text("dry run: all checks passed, nothing was written", style="bold green")
-    context.reporter.show(Group(title, *map(Text, lines)))
 
 
 def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Finished[ResultT] | None:

@@ -94,11 +94,6 @@ class ObjectStoreSink(DirectorySink):
             raise DcrecError(f"run {staged.run_id} was not published: {self.given}: {error}") from error
         if staged.base is not None:
             self._mark(staged.base)  # by a publisher that died before it could
-        self._make_current(staged)
-        self._mark(staged.run_id)
-        return self.files.uri(staged.path)
-
-    def _make_current(self, staged: StagedRun) -> None:
         try:
             self._point_to(staged.run_id, staged.version)
         except ChangedError as error:
@@ -110,6 +105,8 @@ class ObjectStoreSink(DirectorySink):
                 f"{self.given} went away while run {staged.run_id} was committed ({error}): readers have that run or "
                 f"run {staged.base}, whole; see which by 'dcrec runs', or run again"
             ) from error
+        self._mark(staged.run_id)
+        return self.files.uri(staged.path)
 
     def verify(self, staged: StagedRun) -> None:
         """Compare each file with the manifest, and withdraw a damaged run. It stays where the store went away."""

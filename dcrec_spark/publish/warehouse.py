@@ -8,7 +8,7 @@ PostgreSQL commits all tables at once. Catalogs are :class:`TableByTable`. A tab
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import NamedTuple
@@ -163,7 +163,11 @@ class Warehouse(ABC):
         staged = StagedTables(run_id, new_token(), {table: self.now(table) for table in tables})
         if base is not None:
             # After what is there is noted: what is shown from here on is found when it is committed.
-            self._require_base(run_id, tables, base)
+            # By runs, not by places: upkeep of a table moves its place too.
+            shows = {table: run for table, run in self.base().items() if table in tables}
+            others = [f"{of} shows run {run}" for of, run in shows.items() if run not in (base.get(of), run_id)]
+            if others:
+                raise self.conflict(run_id, f"{', '.join(others)}, published after this run began")
         try:
             for name, rows in tables.items():
                 staged.places[name] = self.write(staged, name, rows)
@@ -172,14 +176,6 @@ class Warehouse(ABC):
             self.discard(staged)
             raise
         return staged
-
-    def _require_base(self, run_id: str, tables: Iterable[str], base: Mapping[str, str]) -> None:
-        # By runs, not by places: upkeep of a table moves its place too.
-        shows = {table: run for table, run in self.base().items() if table in tables}
-        others = {table: run for table, run in shows.items() if run not in (base.get(table), run_id)}
-        if others:
-            shown = ", ".join(f"{table} shows run {run}" for table, run in others.items())
-            raise self.conflict(run_id, f"{shown}, published after this run began")
 
     def verify(self, staged: StagedTables) -> None:
         """Compare what readers find with what was staged. Raises DcrecError: it differs, and old tables are back."""
@@ -337,8 +333,8 @@ class CatalogWarehouse(TableByTable):
 
     def places_of(self, table: str) -> list[str]:
         """Name the tables that hold rows of attempts to publish a table."""
-        places = self.table_names(f"{table}{APART}*")
-        return [place for place in places if TOKEN.fullmatch(place.removeprefix(f"{table}{APART}"))]
+        prefix = f"{table}{APART}"
+        return [place for place in self.table_names(f"{prefix}*") if TOKEN.fullmatch(place.removeprefix(prefix))]
 
     def drop_abandoned(self, table: str, stay: set[str | None], before: str = "") -> None:
         """Drop the tables of attempts whose publisher died, or that are older than one, but for those that ``stay``."""

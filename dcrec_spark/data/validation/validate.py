@@ -84,8 +84,13 @@ def validate(
             needs_time=config.duplicates == "last" or window != ALL_DAYS,
         )
         labelled = _label(checked, config, seed, cached)
-        good = labelled.filter(F.size("reasons") == 0).drop("raw", "reasons")
-        ratings, merged_rows = _one_row_per_pair(good, config, cached)
+        ratings, merged_rows = labelled.filter(F.size("reasons") == 0).drop("raw", "reasons"), 0
+        if config.duplicates == "error":
+            several_rows.require_none(ratings)
+        else:
+            merged = _cache(several_rows.merge(ratings, config), cached)
+            merged_rows = int(merged.agg(F.sum("rows") - F.count(F.lit(1))).collect()[0][0] or 0)
+            ratings = merged.drop("rows")
         groups = _groups(labelled)
         rejects = labelled.filter(F.size("reasons") > 0).select("raw", "reasons")
         counts, reasons = _counts(groups, merged_rows)
@@ -116,15 +121,6 @@ def _label(checked: DataFrame, config: ValidationConfig, seed: int, cached: Exit
     stored = checked.schema["raw"].dataType
     text = F.col("raw") if isinstance(stored, StringType) else F.to_json("raw")
     return _cache(checked.withColumn("raw", F.when(F.size("reasons") > 0, text)), cached)
-
-
-def _one_row_per_pair(good: DataFrame, config: ValidationConfig, cached: ExitStack) -> tuple[DataFrame, int]:
-    if config.duplicates == "error":
-        several_rows.require_none(good)
-        return good, 0
-    merged = _cache(several_rows.merge(good, config), cached)
-    more = merged.agg(F.sum("rows") - F.count(F.lit(1))).collect()[0][0]
-    return merged.drop("rows"), int(more or 0)
 
 
 def _groups(labelled: DataFrame) -> list[_SameReasons]:

@@ -20,7 +20,6 @@ from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram
 from dcrec_spark.evaluation.measures import COMPOSITION, Measure, MeasureKind
-from dcrec_spark.evaluation.result import Estimate
 from dcrec_spark.jobs.evaluate import measure as work
 from dcrec_spark.jobs.evaluate.measure import BASELINE, COMPARED, MODEL, TEST, Comparison, EvaluateInputs, Measurements
 from dcrec_spark.jobs.inputs import ServingJob, as_trained, validate_input, validate_other
@@ -40,6 +39,7 @@ _BASELINES = {
     ITEM_MEAN: "the item's mean training rating",
     POPULARITY: "the item's number of training ratings",
 }
+_WITHOUT_INTERVAL = (MeasureKind.COVERAGE, *COMPOSITION)
 _SAMPLE_USERS, _REASONS = 3, 3
 
 
@@ -118,11 +118,16 @@ def _facts(
     has_gamma = not isinstance(model, BlendModel) and model.getOrDefault("adjustment") == "deconfounded"
     samples, no_reasons = sample_users(context.config, comparison, lists, titles)
     k = measurements.of_lists.settings.ks[-1]
+    models = {MODEL: _describe(comparison.saved)}
+    if comparison.other is not None:
+        models[COMPARED] = f"{_describe(comparison.other)}, version {comparison.other.source.model_version}"
+    if BASELINE in comparison.relatives:
+        models[BASELINE] = "the same settings without a confounder, fitted to the same ratings"
     return ReportFacts(
         run_id=run.run_id,
         run_date=run.run_date,
         version=comparison.saved.source.model_version,
-        models=_models(comparison),
+        models=models | _BASELINES,
         outcome=model.getOrDefault("outcome"),
         adjustment=model.getOrDefault("adjustment"),
         intercept=model.intercept,
@@ -143,7 +148,15 @@ def _facts(
             name: dict(pair for of in of_both if name in of.scores for pair in of.estimates(name).items())
             for name in measurements.of_test.scores
         },
-        differences=_differences(measurements),
+        differences={
+            other: {
+                measure: estimate
+                for metrics in parts
+                for measure, estimate in metrics.estimates().items()
+                if Measure.parse(measure).kind not in _WITHOUT_INTERVAL
+            }
+            for other, parts in measurements.differences.items()
+        },
         strata=[(stratum, work.difference_of(stratum).estimates()) for stratum in measurements.strata]
         or "A model without the confounder has nothing to compare it with: name one (evaluation.compare_with).",
         certainty=certainty,
@@ -157,15 +170,6 @@ def _facts(
         fit_timings=record.get("timings", {}),
         versions=run.versions,
     )
-
-
-def _models(comparison: Comparison) -> dict[str, str]:
-    models = {MODEL: _describe(comparison.saved)}
-    if comparison.other is not None:
-        models[COMPARED] = f"{_describe(comparison.other)}, version {comparison.other.source.model_version}"
-    if BASELINE in comparison.relatives:
-        models[BASELINE] = "the same settings without a confounder, fitted to the same ratings"
-    return models | _BASELINES
 
 
 def _describe(saved: SavedModel) -> str:
@@ -200,19 +204,6 @@ def _stages(model: AnyModel) -> list[Stage]:
         get, objective = member.getOrDefault, family_of(member).objective.name
         stages.append(Stage(f"outcome {name}".strip(), objective, member.objectiveHistory, get("tol"), get("maxIter")))
     return stages
-
-
-def _differences(measurements: Measurements) -> dict[str, dict[str, Estimate]]:
-    without_interval = (MeasureKind.COVERAGE, *COMPOSITION)
-    return {
-        other: {
-            measure: estimate
-            for metrics in parts
-            for measure, estimate in metrics.estimates().items()
-            if Measure.parse(measure).kind not in without_interval
-        }
-        for other, parts in measurements.differences.items()
-    }
 
 
 def sample_users(

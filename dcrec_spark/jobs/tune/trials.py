@@ -107,8 +107,7 @@ class Ledger:
 
     def count_others(self) -> int:
         """Count the other searches with trials under this output."""
-        entries = self.files.list(f"{self.root}/{FOLDER}")
-        return sum(entry.is_directory and entry.name != self.search for entry in entries)
+        return sum(of.is_directory and of.name != self.search for of in self.files.list(f"{self.root}/{FOLDER}"))
 
 
 class SearchResult(NamedTuple):

@@ -160,12 +160,8 @@ def _complete_setting(ctx: click.Context, _param: click.Parameter, incomplete: s
     return [f"{name}=" for name in names if name.startswith(incomplete)]
 
 
-_config_option = click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Read settings from this YAML file. `dcrec settings` prints all of them.",
-)
+_config_help = "Read settings from this YAML file. `dcrec settings` prints all of them."
+_config_option = click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help=_config_help)
 _set_option = click.option(
     "--set",
     "overrides",

@@ -2,21 +2,16 @@
 
 ::
 
-    <output>/CURRENT                              the run_id that readers read, replaced in one step. Not on S3:
-    <output>/CURRENT.0000000007                   the highest of its name is the one that readers read
-    <output>/run_id=<run_id>/<table>/*.parquet    written there, where nobody looks before CURRENT names the run
-                            /model/               what else the run leaves
-                            /run.json             the run's record
-                            /manifest.json        checksums of all the above. Written last, and never changed
-                            /_begun               tells how old the directory is before there is anything else in it
-                            /_published           marks a run that was current at some time
-    <output>/failed/run_id=<run_id>/run.json      the record of a run that published nothing
+    <output>/CURRENT                   the run_id that readers read, replaced in one step. Not on S3:
+    <output>/CURRENT.0000000007        the highest of its name is the one that readers read
+    <output>/run_id=<run_id>/...       as on a file system. Nobody looks there before CURRENT names the run
+                            /_begun        tells how old the directory is before there is anything else in it
+                            /_published    marks a run that was current at some time
 
-Readers find the same as on a file system. The steps are those of :mod:`dcrec_spark.publish.protocol`. A run notes the
-version of the pointer when it begins, and committing puts the new one only if the store still has that version. So of
-runs that overlap, the first to commit wins, without a lock. A process that dies leaves the old pointer or the new one.
-Nobody knows at once that it is dead. So a directory that never was current goes when nothing in it is younger than two
-days.
+The steps are those of :mod:`dcrec_spark.publish.protocol`. A run notes the version of the pointer when it begins, and
+committing puts the new one only if the store still has that version. So of runs that overlap, the first to commit wins,
+without a lock. A process that dies leaves the old pointer or the new one. Nobody knows at once that it is dead. So a
+directory that never was current goes when nothing in it is younger than two days.
 """
 
 import logging

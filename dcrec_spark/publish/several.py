@@ -6,9 +6,8 @@ directory, whose record says what each of them has published, last: a run is pub
 
 One lock below the output is held from the first commit to the last, so of publishers to one output one wins
 everywhere. On an object store, which has no lock, the pointer decides at the end, and who is late puts back what he has
-shown. A commit that fails puts the places before it back. A process that is killed in between leaves places on
-two runs. The same command, or ``dcrec rollback``, brings them together again, and nothing is doubled, because a run
-replaces what it finds.
+shown. A commit that fails puts the places before it back. A process that is killed in between leaves places on two
+runs. The same command, or ``dcrec rollback``, brings them together again: a run replaces what it finds.
 """
 
 from collections.abc import Callable, Mapping, Sequence

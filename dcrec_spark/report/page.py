@@ -89,9 +89,7 @@ class ReportFacts:
     problems: Sequence[str]  # sentences that a reader has to see first
     training: PartFacts
     test: PartFacts  # those that were used
-    overlap: int  # test ratings whose pair is in training
-    unknown: int  # test ratings of users or items that a model lacks
-    items_missing: int  # test items that lost all of their ratings
+    counts: Mapping[str, int]  # of the record of the run
     per_user: pd.DataFrame  # low, high, n: how many users have how many training ratings
     per_item: pd.DataFrame  # the same of items
     stages: Sequence[Stage]

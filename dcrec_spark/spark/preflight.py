@@ -30,7 +30,6 @@ _NEEDED = ("numpy", "pandas", "pyarrow", "scipy", "threadpoolctl", "dcrec_spark"
 # What the workers of a session run, in words.
 _CHECKED: WeakKeyDictionary[SparkContext, str] = WeakKeyDictionary()
 _LOCK = Lock()
-
 log = logging.getLogger(__name__)
 
 

@@ -76,9 +76,7 @@ def facts(**other: Any) -> ReportFacts:
         problems=[f"a warning about {EVIL}"],
         training=PartFacts(900, 1500, stars(5000, 9000, 21000, 27000, 17000)),
         test=PartFacts(880, 1300, stars(1200, 2200, 5300, 6800, 4200)),
-        overlap=25,
-        unknown=1,
-        items_missing=7,
+        counts={"test_overlap": 25, "test_unknown": 1, "test_items_missing": 7},
         per_user=powers(3, 7),
         per_item=powers(0, 9),
         stages=[

@@ -68,14 +68,7 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs, ReportFacts]):
             )
         with step("compare the models"):
             test = validate_other(context, inputs.test, TEST)
-            comparison = work.compare(inputs, training, test, context.resources, run.warnings)
-            run.counts |= {
-                "test_ratings": comparison.n_test,
-                "test_rejected": test.counts["rejected"],
-                "test_overlap": comparison.overlap,
-                "test_unknown": comparison.unknown,
-                "test_items_missing": comparison.items_missing,
-            }
+            comparison = work.compare(context, inputs, training, test)
         with step("predict and rank"):
             measurements = work.measure(context, comparison)
         with step("check the exposures"):
@@ -135,9 +128,7 @@ def _facts(
         problems=[*run.warnings, *map(str, degenerate), *_problems_of_fit(record)],
         training=_part(training),
         test=_part(comparison.test),
-        overlap=comparison.overlap,
-        unknown=comparison.unknown,
-        items_missing=comparison.items_missing,
+        counts=dict(run.counts),
         per_user=per_user,
         per_item=per_item,
         stages=_stages(model),

@@ -1,7 +1,6 @@
 """The Spark work of an evaluation: models, usable test ratings, predictions, lists, metrics, check, certainty."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -95,10 +94,6 @@ class Comparison:
     relatives: Mapping[str, ScoringVectors]  # of the second or the baseline model; empty for one without the confounder
     training: DataFrame  # user_id, item_id, rating, ...
     test: DataFrame  # user_id, item_id, rating; all models know the ids, and no pair is in training
-    n_test: int
-    overlap: int  # test ratings left out because their pair is in training
-    unknown: int  # because a model lacks an id
-    items_missing: int  # test items left out with all of their ratings
 
     @property
     def model(self) -> AnyModel:
@@ -112,11 +107,11 @@ class Comparison:
 
 
 def compare(
-    inputs: EvaluateInputs, training: Validated, test: Validated, resources: ExitStack, warnings: list[str]
+    context: Context[EvaluateConfig], inputs: EvaluateInputs, training: Validated, test: Validated
 ) -> Comparison:
     """Find the usable test ratings, and fit the baseline model where no second model is named.
 
-    The test and the baseline model are released with ``resources``. ``warnings`` gets what the baseline lacks.
+    The record gets the numbers of test ratings, and what the baseline lacks.
 
     Raises DataError: no test rating can be used, or the training ratings make no fit.
     """
@@ -125,23 +120,27 @@ def compare(
     if inputs.other is not None:
         relatives = {COMPARED: inputs.other.model}
     elif model.exposureModel is not None:
-        features = inputs.features.of_model(model, warnings)
-        relatives = {BASELINE: _fit_baseline(model, training.ratings, features, resources)}
+        features = inputs.features.of_model(model, context.run.warnings)
+        relatives = {BASELINE: _fit_baseline(context, model, training.ratings, features)}
     marked = _mark(test.ratings, training.ratings, [model, *relatives.values()])
     is_seen, is_known = F.col("__seen"), F.col("__known")
-    usable = marked.where(~is_seen & is_known).select(*_PAIR, "rating").persist()
-    resources.callback(usable.unpersist)
+    usable = context.cache(marked.where(~is_seen & is_known).select(*_PAIR, "rating"))
     items = F.count_distinct("item_id") - F.count_distinct(F.when(~is_seen & is_known, F.col("item_id")))
     overlap, unknown, missing = marked.agg(F.count_if(is_seen), F.count_if(~is_seen & ~is_known), items).collect()[0]
-    n_test = usable.count()
-    if not n_test:
+    context.run.counts |= {
+        "test_ratings": usable.count(),
+        "test_rejected": test.counts["rejected"],
+        "test_overlap": int(overlap),  # whose pair is in training
+        "test_unknown": int(unknown),  # of a user or an item that a model lacks
+        "test_items_missing": int(missing),  # left out with all of their ratings
+    }
+    if not context.run.counts["test_ratings"]:
         raise DataError(
             f"setting {TEST}: none of its {test.counts['ratings']} ratings can be used: {overlap} are of pairs that "
             f"are in the training ratings too, and {unknown} of users or items that a model does not know"
         )
     vectors = {name: model.scoringVectors() for name, model in relatives.items()}
-    dropped = int(overlap), int(unknown), int(missing)
-    return Comparison(inputs.saved, inputs.other, vectors, training.ratings, usable, n_test, *dropped)
+    return Comparison(inputs.saved, inputs.other, vectors, training.ratings, usable)
 
 
 def _mark(test: DataFrame, training: DataFrame, models: list[AnyModel]) -> DataFrame:
@@ -158,7 +157,9 @@ def _mark(test: DataFrame, training: DataFrame, models: list[AnyModel]) -> DataF
     return marked.withColumns({"__seen": F.col("__in_training").isNotNull(), "__known": is_known})
 
 
-def _fit_baseline(model: AnyModel, training: DataFrame, features: Features, resources: ExitStack) -> AnyModel:
+def _fit_baseline(
+    context: Context[EvaluateConfig], model: AnyModel, training: DataFrame, features: Features
+) -> AnyModel:
     estimator = baseline_of(model).setParams(**features.params())
     try:
         baseline = estimator.fit(as_trained(model, training))
@@ -167,7 +168,7 @@ def _fit_baseline(model: AnyModel, training: DataFrame, features: Features, reso
             f"the baseline model could not be fitted to the training ratings (input): {error}; are they those of the "
             "model? evaluation.compare_with names another model to compare with"
         ) from error
-    resources.callback(baseline.release)
+    context.resources.callback(baseline.release)
     return baseline
 
 

@@ -135,7 +135,8 @@ def _resampled(
 
     are_users : else the rows are items. Users and items have the same draws as rows and as columns.
     """
-    seeds = (settings.seed, settings.seed + 1)[:: 1 if are_users else -1]
+    of_users, of_items = settings.seed, settings.seed + 1
+    seeds = (of_users, of_items) if are_users else (of_items, of_users)
     sums = resampled_sums(cells, list(metrics.values()), seeds, settings.replications)
     return {name: sums[:, number] for number, name in enumerate(metrics)}
 

@@ -243,9 +243,9 @@ def run_summary(run: Run, directory: str) -> RenderableType:
     if run.lists is not None:
         facts.add_row("lists", run.lists.summary)
     if (compared := run.compared) is not None:
-        values = [f"{value['value']:.3f} ({name})" for name, value in compared["models"].items()]
+        found = ", ".join(f"{value['value']:.3f} ({name})" for name, value in compared["models"].items())
         skipped = f"not compared with popularity: {compared['skipped']}"
-        facts.add_row("held out", skipped if compared["skipped"] else f"{compared['metric']} {', '.join(values)}")
+        facts.add_row("held out", skipped if compared["skipped"] else f"{compared['metric']} {found}")
     if run.since is not None:
         last = run.since["counts"]
         both = [name for name in ("accepted", "rejected", "users", "items") if name in counts and name in last]

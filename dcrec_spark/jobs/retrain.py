@@ -194,7 +194,7 @@ def _fit(context: Context[RetrainConfig], inputs: RetrainInputs, ratings: DataFr
     iterations = {"exposure": config.exposure.max_iter, "outcome": config.outcome.max_iter}
     outcome.listener = exposure.listener = context.reporter.listener(iterations)
     outcome.checkpoints = exposure.checkpoints = checkpoints_of(context)
-    members = {name: outcome.copy().setParams(**MEMBERS[name]) for name in config.model.blend}
+    members = {str(name): outcome.copy().setParams(**MEMBERS[name]) for name in config.model.blend}
     estimator = Blend(members, seed=config.run.seed) if members else outcome
     estimator.listener, estimator.checkpoints = outcome.listener, outcome.checkpoints
     with context.reporter.step("fit"):

@@ -12,12 +12,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import LiteralString, TypeVar
 from urllib.parse import parse_qsl
 
 from dcrec_spark.errors import ConfigError, DcrecError, interruption, require_extra
-from dcrec_spark.publish.warehouse import first_line
+from dcrec_spark.publish.warehouse import first_line, password_in
 
 require_extra("warehouse")
 
@@ -58,17 +57,8 @@ class Server:
                 f"setting {setting}.url: expected jdbc:postgresql://host:port/database without user and password, and "
                 f"no options but {', '.join(sorted(OPTIONS))}"
             )
-        if password_file is None:
-            return cls(url, user, os.environ.get(PASSWORD_VARIABLE))
-        try:
-            lines = Path(password_file).read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"setting {setting}.password_file: {password_file} cannot be read: {error}") from error
-        if not lines or not lines[0]:
-            raise ConfigError(
-                f"setting {setting}.password_file: the first line of {password_file} is empty; expected the password"
-            )
-        return cls(url, user, lines[0])
+        password = os.environ.get(PASSWORD_VARIABLE) if password_file is None else password_in(password_file, setting)
+        return cls(url, user, password)
 
     def connect(self, setting: str) -> psycopg.Connection:
         """Connect from the driver, each statement a transaction. Raises ConfigError: the server refuses, or is away."""

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -383,6 +384,17 @@ def text_literal(text: str) -> str:
     """Write a text as a literal of Spark's SQL."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def password_in(path: str, setting: str) -> str:
+    """Read a password from the first line of a file. Raises ConfigError: there is none. Names the setting."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"setting {setting}.password_file: {path} cannot be read: {error}") from error
+    if not lines or not lines[0]:
+        raise ConfigError(f"setting {setting}.password_file: the first line of {path} is empty; expected the password")
+    return lines[0]
 
 
 def first_line(error: BaseException) -> str:

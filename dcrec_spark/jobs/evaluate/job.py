@@ -108,7 +108,9 @@ def _facts(
     per_user, per_item = (
         counts_in_powers(training.groupBy(f"{side}_id").count(), "count") for side in ("user", "item")
     )
-    has_gamma = not isinstance(model, BlendModel) and model.getOrDefault("adjustment") == "deconfounded"
+    users = None
+    if not isinstance(model, BlendModel) and model.getOrDefault("adjustment") == "deconfounded":
+        users = model.userFactors
     samples, no_reasons = sample_users(context.config, comparison, lists, titles)
     k = measurements.of_lists.settings.ks[-1]
     models = {MODEL: _describe(comparison.saved)}
@@ -151,8 +153,8 @@ def _facts(
         strata=[(stratum, work.difference_of(stratum).estimates()) for stratum in measurements.strata]
         or "A model without the confounder has nothing to compare it with: name one (evaluation.compare_with).",
         certainty=certainty,
-        gamma=histogram(model.userFactors, "gamma") if has_gamma else None,
-        negative_gammas=model.userFactors.where("gamma < 0").count() if has_gamma else 0,
+        gamma=None if users is None else histogram(users, "gamma"),
+        negative_gammas=0 if users is None else users.where("gamma < 0").count(),
         samples=samples,
         no_reasons=no_reasons,
         k=k,

@@ -14,6 +14,7 @@ from dcrec_spark.data.validation.row_rules import ALL_DAYS, Window
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.jobs.job import Context, Job, ResultT
+from dcrec_spark.jobs.run_record import fingerprint
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
 from dcrec_spark.models.fitting.checks import require_same_ids
 from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
@@ -92,7 +93,10 @@ def validate_input(context: Context[ReadingT], raw: DataFrame, to_fit: bool = Fa
         refused = context.run.note_refusal
         valid = validate(raw, config.validation, seed=config.run.seed, window=window, refused=refused, **of_fit)
         context.resources.callback(valid.unpersist)
-        context.run.note_validation(valid)
+        run = context.run
+        run.counts, run.reasons = run.counts | valid.counts, dict(valid.reasons)
+        run.warnings += valid.warnings
+        run.data_fingerprint = fingerprint(valid.ratings)
     return valid
 
 

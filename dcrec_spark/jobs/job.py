@@ -52,11 +52,9 @@ class NothingNew(Exception):
 class Context(Generic[ConfigT]):
     """What a job has at hand while it runs.
 
-    config : the settings of this job. spark : the session. reporter : shows the steps of the job, and times them.
     run : the record of this run, filled as the job goes. A dry run writes it nowhere.
     output : where the job publishes. resources : releases what the job caches, in success and failure.
-    base : what readers had when the run began. before : the run that they had, to compare with. None if there was none,
-    or its record is damaged.
+    base : what readers had when the run began. before : the run that they had, unless its record is damaged.
     """
 
     config: ConfigT
@@ -80,8 +78,7 @@ class Outputs(Generic[ResultT]):
 
     tables : published name -> rows, each written once. folders : what else appears in the run's directory, by name.
     result : what the caller of the runner gets, such as the fitted model.
-    seen : user_id, item_id of pairs that must not be recommended. None: none. catalogue : what may be in the lists.
-    length : items that each list should have. A shorter one counts as short.
+    seen : user_id, item_id of pairs that must not be recommended. length : items that each list should have.
     training : item_id of each rating, by which the lists are described. None: only their sizes are.
     """
 
@@ -129,9 +126,7 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
         """Make the tables of the inputs."""
 
     def load(self, context: Context[ConfigT], outputs: Outputs[ResultT]) -> str:
-        """Publish the tables and the row of this run in ``runs``. Returns the directory of the run as a URI.
-
-        The staged tables are audited first, so that the row holds what the audit found.
+        """Publish the tables and, once they are audited, the row of this run. Returns its directory as a URI.
 
         Raises AuditError, ConflictError: nothing is published, the tables of before stay.
         """

@@ -18,7 +18,6 @@ from dcrec_spark.config.load import config_hash, resolved
 from dcrec_spark.config.secrets import masked_all
 from dcrec_spark.config.sections import AuditConfig, JobConfig
 from dcrec_spark.data.validation.row_rules import ALL_DAYS, Window
-from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import AuditError, DcrecError, InterruptedRun, interruption
 from dcrec_spark.evaluation.lists import ListComposition
 from dcrec_spark.jobs.saved_model import SavedModel, Source
@@ -66,11 +65,7 @@ class StageFit(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """One figure of the audit and its limit.
-
-    check : its setting, without ``audit.``. found, limit : numbers. passed : whether it keeps to the limit. about : the
-    sentence that says so. low, high : interval of what was found, if there is one.
-    """
+    """One figure of the audit and its limit. check : its setting, without ``audit.``. low, high : an interval."""
 
     check: str
     found: float
@@ -91,14 +86,11 @@ class Verdict:
 class Run:
     """Facts of one run. ``run.json`` and the table ``runs`` hold them.
 
-    timings : seconds by step, shared with the reporter that measures them. exposure_check : figures of the predictive
-    check. source : the model that is served, or that the fit starts from. input_snapshot : of the table of ratings.
-    input_table_id : tells a Delta table from an earlier one of its name. lists : what the staged lists consist of.
-    compared : a metric of this model, of the last one and of a baseline, on held-out ratings. unchanged_since : the run
-    that stays published because the input has not changed. since : run_id and counts of the run before. features : side
-    -> columns, rows and matched ids. input_window : days of the ratings. blend : weights of the members, and mean
-    squared errors on the ratings that chose them. parameters : numbers of the model that all pairs share. rejects : a
-    sample, of a run whose rows are refused.
+    timings : seconds by step, shared with the reporter that measures them. source : the model that is served, or that
+    the fit starts from. compared : a metric of this model, of the last one and of a baseline, on held-out ratings.
+    unchanged_since : the run that stays published because the input has not changed. since : run_id and counts of the
+    run before. features : side -> columns, rows and matched ids. blend : weights of the members, and mean squared
+    errors on the ratings that chose them. parameters : numbers of the model that all pairs share. rejects : a sample.
     """
 
     run_id: str
@@ -187,13 +179,6 @@ class Run:
             form = model.facts.form or PLAIN
             self.parameters["confounder_is_log"] = float(form.link == "log")
             self.parameters |= {f"confounder_{name}": getattr(form, name) for name in ("offset", "mean", "scale")}
-
-    def note_validation(self, valid: Validated) -> None:
-        """Note how many rows there are, why some were rejected, and a fingerprint of the rest."""
-        self.counts |= valid.counts
-        self.reasons = dict(valid.reasons)
-        self.warnings += valid.warnings
-        self.data_fingerprint = fingerprint(valid.ratings)
 
     def note_refusal(self, counts: dict[str, int], reasons: dict[str, int], rejects: DataFrame) -> None:
         """Note rows that are refused, with a sample of the rejects."""

@@ -45,8 +45,8 @@ class StoredRun(NamedTuple):
 class StagedTables:
     """What is written and not shown.
 
-    run_id : the run. token : tells two attempts with one run_id apart. base : table -> what readers had when staging
-    began, None where there was no such table. places : table -> where its rows are. contents : table -> what is there.
+    token : tells two attempts with one run_id apart. base : table -> what readers had when staging began, None where
+    there was no such table. places : table -> where its rows are. contents : table -> what is there.
     """
 
     run_id: str
@@ -148,11 +148,7 @@ class Warehouse(ABC):
         folders: Mapping[str, Save],
         base: Mapping[str, str] | None = None,
     ) -> StagedTables:
-        """Write all tables, and read back what is there.
-
-        Raises ConfigError: a name is unusable, or a folder there. ConflictError: readers have another run than in the
-        base.
-        """
+        """Write all tables, and read back what is there. Raises ConflictError: readers have another run than then."""
         require_name("run_id", run_id, RUN_ID)
         for name in tables:
             require_name("table", name, TABLE_NAME)

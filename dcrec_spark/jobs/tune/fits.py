@@ -73,9 +73,8 @@ def split(config: TuneConfig, ratings: DataFrame, validation: DataFrame | None) 
 
 def metric_settings(config: TuneConfig) -> MetricSettings:
     """Variants of the usual metrics, and of the cut of ``tuning.metric``."""
-    _, _, k = config.tuning.metric.partition("@")
-    given = config.evaluation
-    return MetricSettings((5, int(k or 5)), given.relevant_from, seed=config.run.seed)
+    k = Measure.parse(config.tuning.metric).k or 5
+    return MetricSettings((5, k), config.evaluation.relevant_from, seed=config.run.seed)
 
 
 def list_length(config: TuneConfig) -> int:

@@ -82,7 +82,7 @@ JOBS = (
     ),
     JobEntry(
         "recommend",
-        "dcrec_spark.jobs.recommend:Recommend",
+        "dcrec_spark.jobs.serve:Recommend",
         "Recommend with a saved model to all of its users, or to a list.",
         """\b
         Reads      model.path: a model of retrain. input: ratings to leave out.
@@ -95,7 +95,7 @@ JOBS = (
     ),
     JobEntry(
         "fold-in",
-        "dcrec_spark.jobs.fold_in:FoldIn",
+        "dcrec_spark.jobs.serve:FoldIn",
         "Recommend to new users by their ratings, without a new fit.",
         """\b
         Reads      model.path: a model of retrain. input: the new users' ratings.

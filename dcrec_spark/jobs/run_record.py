@@ -65,7 +65,7 @@ class StageFit(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """One figure of the audit and its limit. check : its setting, without ``audit.``. low, high : an interval."""
+    """One figure of the audit and its limit. check : its setting, without ``audit.``. low, high : its interval."""
 
     check: str
     found: float

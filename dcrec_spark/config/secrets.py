@@ -126,10 +126,7 @@ def masked_all(value: Any) -> Any:
 
 
 def masked_leaves(value: Any, name: str = "", as_written: Mapping[str, str] = NOTHING) -> Any:
-    """Mask the values of settings inside of others: the secrets in a text, and all of a text with a secret name.
-
-    as_written : dotted name -> what to mask in the place of a setting's value.
-    """
+    """Mask the values of settings inside of others: the secrets in a text, and all of a text with a secret name."""
     if name in as_written:
         return mask_secrets(as_written[name])
     if isinstance(value, list | dict):
@@ -149,9 +146,8 @@ VARIABLE = re.compile(r"\$\{env:([A-Za-z_]\w*)\}")
 
 
 def secret_values(settings: Mapping[str, str], is_free_text: Callable[[str], bool]) -> Iterator[str]:
-    """List the values to mask wherever they turn up.
+    """List the values to mask wherever they turn up. settings : dotted name -> text, as it was written.
 
-    settings : dotted name -> text, as it was written.
     is_free_text : tells whether the setting of a dotted name takes any text. The environment's value for a number, a
     date or a choice is no secret. Nor is a number or a date within a text, unless the setting's name says so.
     """

@@ -53,9 +53,8 @@ _CUT = (*HITS, MeasureKind.COVERAGE, *_OF_CATALOGUE)
 class Measure(str):
     """One measure. As a text it is its published name, so that ``metrics.as_dict()["ndcg@5"]`` finds it.
 
-    kind : What is measured. k : Places of the list that count. None for errors, and for NDCG of the whole list.
-    over_catalogue : Whether the lists hold unseen items from the whole catalogue, not the user's test items alone.
-    Raises ConfigError: a kind that needs a cut has none, an error has one, or the cut is not a whole number from 1 on.
+    k : Places of the list that count. None for errors, and for NDCG of the whole list. over_catalogue : Whether the
+    lists hold unseen items from the whole catalogue. Raises ConfigError: the parts make no measure.
 
     >>> Measure(MeasureKind.NDCG, 5)
     Measure('ndcg@5')

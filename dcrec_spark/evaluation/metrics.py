@@ -340,8 +340,7 @@ def _require_ratings(sums: Sums, columns: Columns) -> None:
         "ranks_given_twice": "they repeat a rank of their user",
     }
     for name, fault in faults.items():
-        faulty = int(sums.counts.get(name, 0))
-        if faulty:
+        if faulty := int(sums.counts.get(name, 0)):
             raise DataError(f"{faulty} of {rows} rows cannot be evaluated: {fault}")
 
 

@@ -91,10 +91,7 @@ class Reporter(AbstractContextManager["Reporter"]):
         return iteration
 
     def counter(self, name: str, total: int) -> Callable[[str], None]:
-        """Return what to call with a note when one of ``total`` things is done: a tick of a bar, or a log line.
-
-        Of things done within a second one is logged.
-        """
+        """Return what to call with a note when one of ``total`` things is done: a tick, or a log line each second."""
         done, last = itertools.count(1), {"logged": 0.0}
 
         def count(note: str) -> None:

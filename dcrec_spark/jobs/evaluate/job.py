@@ -19,7 +19,7 @@ from dcrec_spark.config.jobs import EvaluateConfig
 from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram
-from dcrec_spark.evaluation.measures import COMPOSITION, Measure, MeasureKind
+from dcrec_spark.evaluation.measures import Measure, MeasureKind
 from dcrec_spark.jobs.evaluate import measure as work
 from dcrec_spark.jobs.evaluate.measure import BASELINE, COMPARED, MODEL, TEST, Comparison, EvaluateInputs, Measurements
 from dcrec_spark.jobs.inputs import ServingJob, as_trained, validate_input, validate_other
@@ -39,7 +39,6 @@ _BASELINES = {
     ITEM_MEAN: "the item's mean training rating",
     POPULARITY: "the item's number of training ratings",
 }
-_WITHOUT_INTERVAL = (MeasureKind.COVERAGE, *COMPOSITION)
 _SAMPLE_USERS, _REASONS = 3, 3
 
 
@@ -103,7 +102,7 @@ def _facts(
 ) -> ReportFacts:
     """Collect what the report shows. record : ``run.json`` of the run that fitted the model, empty for none."""
     model, training, run = comparison.model, comparison.training, context.run
-    of_both, lists = (measurements.of_test, measurements.of_lists), measurements.lists
+    lists = measurements.lists
     degenerate = [*(model.exposureModel.degeneracies if model.exposureModel else []), *model.degeneracies]
     per_user, per_item = (
         counts_in_powers(training.groupBy(f"{side}_id").count(), "count") for side in ("user", "item")
@@ -137,19 +136,8 @@ def _facts(
         check=check or "There is no exposure model to check.",
         p_values=[] if check is None else check.histogram(),
         settings=measurements.of_test.settings,
-        estimates={
-            name: dict(pair for of in of_both if name in of.scores for pair in of.estimates(name).items())
-            for name in measurements.of_test.scores
-        },
-        differences={
-            other: {
-                measure: estimate
-                for metrics in parts
-                for measure, estimate in metrics.estimates().items()
-                if Measure.parse(measure).kind not in _WITHOUT_INTERVAL
-            }
-            for other, parts in measurements.differences.items()
-        },
+        estimates=measurements.estimates,
+        differences=measurements.estimated_differences,
         strata=[(stratum, work.difference_of(stratum).estimates()) for stratum in measurements.strata]
         or "A model without the confounder has nothing to compare it with: name one (evaluation.compare_with).",
         certainty=certainty,

@@ -15,9 +15,9 @@ from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.baselines import BASELINES, POPULARITY, RANK_ONLY, rank_by_popularity, with_baselines
 from dcrec_spark.evaluation.distributions import histogram
-from dcrec_spark.evaluation.measures import Columns, MetricSettings
+from dcrec_spark.evaluation.measures import COMPOSITION, Columns, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
-from dcrec_spark.evaluation.result import Metrics
+from dcrec_spark.evaluation.result import Estimate, Metrics
 from dcrec_spark.evaluation.strata import Stratum, evaluate_strata
 from dcrec_spark.jobs.features import Features, open_features
 from dcrec_spark.jobs.inputs import (
@@ -204,6 +204,29 @@ class Measurements:
             other: [metrics.difference(MODEL, other) for metrics in both if other in metrics.scores]
             for other in self.of_test.scores
             if other != MODEL
+        }
+
+    @property
+    def estimates(self) -> dict[str, dict[str, Estimate]]:
+        """Name of each model -> its measures with their intervals."""
+        both = (self.of_test, self.of_lists)
+        return {
+            name: {measure: one for of in both if name in of.scores for measure, one in of.estimates(name).items()}
+            for name in self.of_test.scores
+        }
+
+    @property
+    def estimated_differences(self) -> dict[str, dict[str, Estimate]]:
+        """Name of each other model -> paired differences from it, of the measures that have intervals."""
+        return {
+            other: {
+                str(measure): score.estimate(metrics.settings.confidence)
+                for metrics in parts
+                for scores in metrics.scores.values()
+                for measure, score in scores.items()
+                if measure.kind not in (MeasureKind.COVERAGE, *COMPOSITION)
+            }
+            for other, parts in self.differences.items()
         }
 
     def table(self, spark: SparkSession, run_id: str) -> DataFrame:

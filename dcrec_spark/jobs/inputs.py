@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -22,11 +22,10 @@ from dcrec_spark.settings.tables import OF_RATED_PAIRS
 from dcrec_spark.storage.files import open_files
 
 T = TypeVar("T")
-ReadingT = TypeVar("ReadingT", bound=ReadingConfig)
 ServingT = TypeVar("ServingT", bound=ServingConfig)
 
 
-def open_ratings(context: Context[ReadingT]) -> DataFrame:
+def open_ratings(context: Context[Any]) -> DataFrame:
     """Open the ratings that the settings name, and note their snapshot. See ``read_ratings``."""
     given = pin_snapshot(context.spark, context.config.input)
     context.run.input_snapshot = given.snapshot
@@ -52,7 +51,7 @@ def name_setting(name: str, read: Callable[[], T]) -> T:
         raise DataError(f"setting {name}: {error}") from error
 
 
-def validate_other(context: Context[ReadingT], raw: DataFrame, name: str) -> Validated:
+def validate_other(context: Context[Any], raw: DataFrame, name: str) -> Validated:
     """Validate ratings of the setting ``name``, which no model is fitted to. Released at the end."""
     # The limits on how many ratings a user or an item has are for fits.
     lifted = {"min_ratings_per_user": 1, "min_ratings_per_item": 1, "max_ratings_per_user": None}
@@ -81,7 +80,7 @@ def window_of(config: ReadingConfig, raw: DataFrame) -> Window:
     return Window(given.since, day if given.until is None and is_past else given.until)
 
 
-def validate_input(context: Context[ReadingT], raw: DataFrame, to_fit: bool = False) -> Validated:
+def validate_input(context: Context[Any], raw: DataFrame, to_fit: bool = False) -> Validated:
     """Validate ratings, noted in the record and released at the end. to_fit : whether a model is fitted to them."""
     config, window = context.config, window_of(context.config, raw)
     context.run.input_window = window

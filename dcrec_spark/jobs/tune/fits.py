@@ -21,7 +21,8 @@ from dcrec_spark.evaluation.splits import split_by_time, split_within_users
 from dcrec_spark.evaluation.weights import weigh_by_exposure
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.run_record import Run
-from dcrec_spark.jobs.tune.trials import Candidate, Measured
+from dcrec_spark.jobs.tune.candidates import Candidate
+from dcrec_spark.jobs.tune.trials import Measured
 from dcrec_spark.local.data import Parts, gather
 from dcrec_spark.local.fits import ignore_progress
 from dcrec_spark.local.lists import judge

@@ -34,16 +34,9 @@ from dcrec_spark.jobs.inputs import (
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.jobs.run_record import Run, fingerprint
 from dcrec_spark.jobs.tables import reject_table, text_file
+from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates, format_parameters
 from dcrec_spark.jobs.tune.fits import Fits, InMemory, OnCluster, fits_in_memory, metric_settings, split
-from dcrec_spark.jobs.tune.trials import (
-    Candidate,
-    Ledger,
-    SearchResult,
-    TrialRow,
-    choose,
-    draw_candidates,
-    format_parameters,
-)
+from dcrec_spark.jobs.tune.trials import Ledger, SearchResult, TrialRow, choose
 from dcrec_spark.publish import schemas
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.version import __version__

@@ -1,6 +1,4 @@
-"""Trials: candidates, a row for each that was fitted, their record on disk, and the choice among them.
-
-All candidates are drawn at the start: the same seed gives the same ones.
+"""Trials: one row for each candidate that was fitted, their record on disk, and the choice among them.
 
 <output>/trials/<search>/<token>.parquet    trials that finished together. Schema dcrec_spark.publish.schemas.TRIALS
 
@@ -8,103 +6,27 @@ A trial is recorded when it finishes, so that an interrupted search resumes. Its
 and all its settings: another space reuses the same trials, and never those of other data.
 """
 
-import hashlib
 import io
 import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import scipy.stats
 from pyspark.sql.pandas.types import to_arrow_schema
-from sklearn.model_selection import ParameterGrid, ParameterSampler
 
-from dcrec_spark.config.jobs import TuneConfig
-from dcrec_spark.config.space import Range
-from dcrec_spark.config.stages import ExposureConfig, OutcomeConfig
-from dcrec_spark.errors import ConfigError, FitError
+from dcrec_spark.errors import FitError
 from dcrec_spark.evaluation.measures import Measure, MetricSettings
 from dcrec_spark.evaluation.result import Estimate, Metrics, Score
+from dcrec_spark.jobs.tune.candidates import Candidate
 from dcrec_spark.publish import schemas
 from dcrec_spark.storage.protocol import Files
 
 FOLDER = "trials"
 _SCHEMA = to_arrow_schema(schemas.TRIALS)
-
-
-Parameters = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """Settings of both stages.
-
-    parameters : varied settings by dotted name. exposure : None where the adjustment has no confounder.
-    """
-
-    number: int
-    parameters: Parameters
-    exposure: ExposureConfig | None
-    outcome: OutcomeConfig
-
-    @property
-    def stage_one(self) -> str:
-        """Settings of stage 1 as text. Candidates with equal ones share an exposure model. Empty without one."""
-        return "" if self.exposure is None else self.exposure.model_dump_json()
-
-    @property
-    def settings(self) -> str:
-        """All settings as text."""
-        return f"{self.stage_one} {self.outcome.model_dump_json()}"
-
-    def key(self, search: str) -> str:
-        """Hash of the search and all settings, under which a trial is recorded."""
-        return hashlib.sha256(f"{search} {self.settings}".encode()).hexdigest()
-
-
-def draw_candidates(config: TuneConfig) -> list[Candidate]:
-    """Draw distinct candidates of a search. Raises ConfigError: no space, or two choices exclude each other."""
-    if not config.tuning.space:
-        raise ConfigError(
-            "setting tuning.space: found no settings to try, expected some with their choices, such as "
-            "{exposure.rank: [5, 10, 20], outcome.rank: [5, 10, 20]}; conf/tune.yaml is an example"
-        )
-    distinct: dict[str, Candidate] = {}
-    for parameters in _draw(config):
-        settings = config.model_dump()
-        for name, value in parameters.items():
-            section, _, setting = name.partition(".")
-            settings[section][setting] = value
-        valid = TuneConfig.model_validate(settings)
-        exposure = valid.exposure if valid.outcome.adjustment == "deconfounded" else None
-        candidate = Candidate(len(distinct), dict(parameters), exposure, valid.outcome)
-        distinct.setdefault(candidate.settings, candidate)
-    return list(distinct.values())
-
-
-def _draw(config: TuneConfig) -> Iterator[Parameters]:
-    """Yield a grid, or draw independently, without repetition if all choices are lists."""
-    # scikit-learn has no log-uniform whole numbers, so a range is sampled as a place from 0 to 1.
-    ranges = {name: choices for name, choices in config.tuning.space.items() if isinstance(choices, Range)}
-    lists = {name: list(choices) for name, choices in config.tuning.space.items() if not isinstance(choices, Range)}
-    trials = config.tuning.trials
-    if trials is None:
-        yield from ParameterGrid(lists)
-        return
-    trials = trials if ranges else min(trials, len(ParameterGrid(lists)))
-    distributions = {**lists, **dict.fromkeys(ranges, scipy.stats.uniform())}
-    for sample in ParameterSampler(distributions, trials, random_state=config.run.seed % 2**32):
-        yield {name: ranges[name].at(float(v)) if name in ranges else v for name, v in sample.items()}
-
-
-def format_parameters(parameters: Parameters) -> str:
-    """Format parameters for people: ``exposure.rank=5, outcome.rank=10``."""
-    texts = {name: f"{v:.4g}" if isinstance(v, float) else json.dumps(v).strip('"') for name, v in parameters.items()}
-    return ", ".join(f"{name}={text}" for name, text in texts.items())
 
 
 class Measured(NamedTuple):

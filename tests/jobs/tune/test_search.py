@@ -13,9 +13,10 @@ from dcrec_spark.config.load import load_config
 from dcrec_spark.errors import ConfigError, DataError, FitError
 from dcrec_spark.evaluation.measures import MetricSettings
 from dcrec_spark.evaluation.result import Metrics, Score
+from dcrec_spark.jobs.tune.candidates import Candidate, draw_candidates
 from dcrec_spark.jobs.tune.fits import Attempt, fits_in_memory
 from dcrec_spark.jobs.tune.job import search
-from dcrec_spark.jobs.tune.trials import Candidate, Ledger, Measured, TrialRow, choose, draw_candidates
+from dcrec_spark.jobs.tune.trials import Ledger, Measured, TrialRow, choose
 from dcrec_spark.storage.local import LocalFiles
 
 SETTINGS = MetricSettings(replications=3)

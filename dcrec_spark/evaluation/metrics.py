@@ -4,12 +4,8 @@
 judges lists of recommendations drawn from the whole catalogue, which is what users get to see. Both take one job with
 one exchange of the rows, by user, and one of the errors, by item. Only sums reach the driver.
 
-    metrics = evaluate(model.transform(test))
-    metrics.as_dict()                      {"ndcg": 0.78, "ndcg@5": 0.71, "recall@5": 0.64, ..., "item_mae": 1.1}
-    metrics.estimates()["ndcg"]            Estimate(value=0.78, ci_low=0.77, ci_high=0.79, n=290)
-
-Users and items are identified by 64-bit hashes of their ids: with a million users, two collide with a
-probability of 3e-8.
+Users and items are identified by 64-bit hashes of their ids: with a million users, two collide with a probability of
+3e-8.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,10 +1,6 @@
 """Saved models by the paths that people give: where they are, and which run they are of.
 
-A path is that of a saved model, of a run's directory, or of an output directory, which stands for its current run::
-
-    <output>/CURRENT             names the run
-    <output>/run_id=.../run.json says the model's version
-                       /model    the model
+A path is that of a saved model, of a run's directory, or of an output directory, which stands for its current run.
 """
 
 from dataclasses import dataclass

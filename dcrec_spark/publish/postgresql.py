@@ -12,8 +12,7 @@ what was shown when staging began, and records the publication. It waits for rea
 attempts, and gives up after a minute. A publisher holds a second advisory lock, on its token, for as long as
 it lives: what is staged under a token that nobody holds is left over, and goes.
 
-A server that goes away in the middle of a step and is back within a minute costs that step only. Staging then
-has a new token. Committing looks first whether it was done.
+After a restart of the server staging has a new token, and committing looks first whether it was done.
 """
 
 import logging

@@ -1,8 +1,7 @@
 """Check, once for each session, that its Python workers can run this package.
 
-Workers are started by the executors, with whatever Python the session names, and by default that is the ``python3`` on
-PATH: not the one of an environment that is not activated. Spark then fails in the middle of a job with the stack traces
-of two languages. Here the answer is one sentence that says what to set.
+Executors start workers with whatever Python the session names, by default the ``python3`` on PATH: not the one of an
+environment that is not activated. Spark then fails in the middle of a job, with the stack traces of two languages.
 """
 
 import logging

@@ -75,12 +75,7 @@ def cut(value: object, most: int = 200) -> str:
 
 
 def require_extra(extra: str) -> None:
-    """Check that the packages of an extra are installed.
-
-    Raises
-    ------
-    MissingExtraError : one is not. Says how to install it.
-    """
+    """Check that the packages of an extra are installed. Raises MissingExtraError: says how to install one."""
     missing = [package for package in EXTRAS[extra] if not is_installed(package)]
     if missing:
         names = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'}"

@@ -203,12 +203,8 @@ def known_settings(model: type[BaseModel] = AllSettings, prefix: str = "") -> li
 
 def jobs_with(name: str) -> list[str]:
     """List the jobs that have a setting or a section of this dotted name, or one that begins with it."""
-    return [kind.job for kind in JOB_CONFIGS if _has(kind, name.split("."))]
-
-
-def _has(model: type[BaseModel], path: list[str]) -> bool:
-    section = section_type(model, path[0])
-    return path[0] in model.model_fields and (section is None or len(path) == 1 or _has(section, path[1:]))
+    given, known = f"{name}.", {kind.job: [f"{one}." for one in known_settings(kind)] for kind in JOB_CONFIGS}
+    return [job for job, names in known.items() if any(one.startswith(given) or given.startswith(one) for one in names)]
 
 
 def nearest_settings(name: str, model: type[BaseModel] = AllSettings) -> list[str]:

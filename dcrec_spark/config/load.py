@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,13 +34,9 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     The defaults, then the preset that ``run.preset`` names, the file, the overrides: later ones win.
     Texts may hold ``${env:VARIABLE}``, a value of the environment.
 
-    kind : the job's configuration type, such as ``RetrainConfig``.
-    path : a YAML file with the settings that differ from the defaults (``conf/base.yaml`` lists them), or None. Several
-    jobs may share a file: settings of other jobs are ignored, and logged.
-    overrides : ``"section.name=value"`` each, the value read as YAML.
-    Raises ConfigError: the file is missing or is not YAML. An override is not ``name=value``, or sets what another job
-    has. A setting is unknown (the nearest known name is suggested), has the wrong type or is out of range. An
-    environment variable is not set.
+    path : a YAML file. Several jobs may share it: settings of other jobs are ignored, and logged.
+    overrides : ``"section.name=value"`` each, the value read as YAML. Settings of other jobs are refused.
+    Raises ConfigError: names the file, or the setting, what was found and what is expected.
     """
     layers = [(f"configuration file {path}", _from_file(path, kind))] if path is not None else []
     layers += [(f"--set {text.partition('=')[0]}", _from_override(text, kind)) for text in overrides]
@@ -54,29 +51,29 @@ def load_config(kind: type[C], path: Path | None = None, overrides: Sequence[str
     values = _own(merged, kind)[0]
     as_written = {name: text for name, text in texts.items() if "${" in text}
     try:
-        return kind.model_validate(_resolve(values)).written_as(as_written)
+        config = kind.model_validate(_resolve(values))
     except ValidationError as error:
         # The chained pydantic error would print the values, secrets too.
         lines = [validation_message(one, as_written, kind, sources) for one in error.errors()]
         raise ConfigError("\n".join(lines)) from None
+    config.as_written.update(as_written)
+    return config
 
 
 def read_places(path: Path | None, overrides: Sequence[str]) -> JobConfig:
     """Return what can be read of settings that are refused: where the record and the metrics of the run go."""
     found: dict[str, dict[str, Any]] = {}
-    for text in ["", *overrides]:
+    layers = [partial(_from_file, path)] if path is not None else []
+    for layer in [*layers, *(partial(_from_override, text) for text in overrides)]:
         with suppress(ConfigError):
-            layer = (
-                _from_override(text, jobs.AllSettings) if text else _from_file(path, jobs.AllSettings) if path else {}
-            )
-            for section, body in layer.items():
+            for section, body in layer(jobs.AllSettings).items():
                 found.setdefault(section, {}).update(body if isinstance(body, Mapping) else {})
     config: dict[str, dict[str, Any]] = {}
     for section, name in (("output", "path"), ("run", "name"), ("run", "run_date"), ("run", "metrics_file")):
-        with suppress(ConfigError, ValidationError):
-            one = _resolve({section: {name: found.get(section, {})[name]}}) if name in found.get(section, {}) else {}
+        with suppress(ConfigError, ValidationError, KeyError):
+            one = _resolve({section: {name: found[section][name]}})
             JobConfig.model_validate(one)
-            config.setdefault(section, {}).update(one.get(section, {}))
+            config.setdefault(section, {}).update(one[section])
     return JobConfig.model_validate(config)
 
 
@@ -118,10 +115,9 @@ def read_yaml(text: str) -> Any:
 def _yaml_problem(error: Exception) -> str:
     if not isinstance(error, yaml.YAMLError):
         return "a number has more digits than any setting takes" if "digits" in str(error) else str(error)
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return "it holds characters that YAML does not allow"
-    mark = error.problem_mark
-    return f"{error.problem} in line {mark.line + 1}, column {mark.column + 1}"
+    if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark) is not None:
+        return f"{error.problem} in line {mark.line + 1}, column {mark.column + 1}"
+    return "it holds characters that YAML does not allow"
 
 
 def _from_file(path: Path, kind: type[JobConfig]) -> dict[Any, Any]:
@@ -218,10 +214,10 @@ def _resolve(value: Any, name: str = "") -> Any:
         return value
     if "${" in secrets.VARIABLE.sub("", value):
         raise ConfigError(f"setting {name}: found a ${{ that begins no variable, expected ${{env:VARIABLE}}")
-    missing = [variable for variable in secrets.VARIABLE.findall(value) if variable not in os.environ]
-    if missing:
-        raise ConfigError(f"setting {name}: the environment variable {missing[0]} is not set")
-    return secrets.VARIABLE.sub(lambda match: os.environ[match[1]], value)
+    try:
+        return secrets.VARIABLE.sub(lambda match: os.environ[match[1]], value)
+    except KeyError as error:
+        raise ConfigError(f"setting {name}: the environment variable {error.args[0]} is not set") from None
 
 
 def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -260,11 +256,8 @@ def validation_message(
 ) -> str:
     """Name the setting, its file, what was found and what was expected.
 
-    error : as pydantic describes it.
     as_written : dotted name -> text of each setting with ``${env:...}``. Shown in place of its value, a secret perhaps.
-    model : the configuration whose names are suggested.
-    sources : dotted name -> the layer that set it.
-    prefix : of the setting's name, with a dot at its end.
+    sources : dotted name -> the layer that set it. prefix : of the setting's name, with a dot at its end.
     """
     name = prefix + ".".join(str(part) for part in error["loc"])
     source = (sources or {}).get(name, "")
@@ -329,7 +322,7 @@ _LOCATION_OPTIONS = {"url", "user", "dbtable", "query", "path"}
 
 def resolved(config: JobConfig) -> dict[str, Any]:
     """Return the configuration as plain values for a log, ``run.json`` and a report, with secrets masked."""
-    shown: dict[str, Any] = secrets.masked_leaves(config.model_dump(mode="json"), as_written=config.as_written())
+    shown: dict[str, Any] = secrets.masked_leaves(config.model_dump(mode="json"), as_written=config.as_written)
     return shown
 
 
@@ -339,13 +332,12 @@ def config_hash(config: JobConfig) -> str:
     excluded = _NO_INFLUENCE | ({"evaluation": True} if isinstance(config, jobs.RetrainConfig) else {})
     deciding = config.model_dump(mode="json", exclude=excluded)
     if isinstance(config, ReadingConfig):
-        from_environment = config.as_written()
         deciding["input"]["options"] = {
             name: value
             for name, value in config.input.options.items()
             if name.lower() not in _LOCATION_OPTIONS
             and not secrets.is_secret_name(name)
-            and f"input.options.{name}" not in from_environment
+            and f"input.options.{name}" not in config.as_written
         }
     canonical = json.dumps(deciding, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()

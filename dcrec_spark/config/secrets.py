@@ -88,12 +88,8 @@ def mask_secrets(text: str) -> str:
     text = mask_values(text)
     for pattern in _IN_TEXT:
         text = pattern.sub(rf"\g<before>{MASK}\g<after>", text)
-    return "\n".join(map(_mask_addresses, text.split("\n"))) if "@" in text else text
-
-
-def _mask_addresses(line: str) -> str:
-    before, at, after = line.rpartition("@")
-    return _IN_ADDRESS.sub(rf"\g<before>{MASK}@", before + at) + after
+    lines = [line.rpartition("@") for line in text.split("\n")]
+    return "\n".join(_IN_ADDRESS.sub(rf"\g<before>{MASK}@", before + at) + after for before, at, after in lines)
 
 
 def remember_secrets(values: Iterable[str]) -> None:
@@ -130,10 +126,7 @@ def masked_all(value: Any) -> Any:
 
 
 def masked_leaves(value: Any, name: str = "", as_written: Mapping[str, str] = NOTHING) -> Any:
-    """Mask the values of settings inside of others: the secrets in a text, and all of a text with a secret name.
-
-    as_written : dotted name -> what to mask in the place of a setting's value.
-    """
+    """Mask the values of settings inside of others: the secrets in a text, and all of a text with a secret name."""
     if name in as_written:
         return mask_secrets(as_written[name])
     if isinstance(value, list | dict):
@@ -153,9 +146,8 @@ VARIABLE = re.compile(r"\$\{env:([A-Za-z_]\w*)\}")
 
 
 def secret_values(settings: Mapping[str, str], is_free_text: Callable[[str], bool]) -> Iterator[str]:
-    """List the values to mask wherever they turn up.
+    """List the values to mask wherever they turn up. settings : dotted name -> text, as it was written.
 
-    settings : dotted name -> text, as it was written.
     is_free_text : tells whether the setting of a dotted name takes any text. The environment's value for a number, a
     date or a choice is no secret. Nor is a number or a date within a text, unless the setting's name says so.
     """

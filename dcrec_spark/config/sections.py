@@ -4,26 +4,9 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import PrivateAttr, model_validator
 
+from dcrec_spark.config import types as t
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig
-from dcrec_spark.config.types import (
-    AtLeastTwo,
-    Day,
-    Natural,
-    NonNegativeReal,
-    Part,
-    Place,
-    Positive,
-    Real,
-    RunDate,
-    RunName,
-    Section,
-    Share,
-    Snapshot,
-    Text,
-    TextMap,
-    Whole,
-    setting,
-)
+from dcrec_spark.config.types import Section, setting
 from dcrec_spark.settings.tables import LEAST_SQUARES
 
 BlendMember = Literal["none", "reconstruction", "logarithm", "factors", "factors_no_intercept"]
@@ -33,37 +16,37 @@ Extra = Literal["intervals", "overlap", "fallback", "similar_items", "vectors", 
 class RunSection(Section):
     """Name, day and seed of the run."""
 
-    name: RunName = setting("Name of the run and of the Spark application.", "dcrec")
-    run_date: RunDate = setting("Day of the tables, YYYY-MM-DD; null: today in UTC.", validate_default=True)
-    seed: Whole = setting("Random seed.", 42, ge=0, le=2**63 - 1)
+    name: t.RunName = setting("Name of the run and of the Spark application.", "dcrec")
+    run_date: t.RunDate = setting("Day of the tables, YYYY-MM-DD; null: today in UTC.", validate_default=True)
+    seed: t.Whole = setting("Random seed.", 42, ge=0, le=2**63 - 1)
     preset: Literal["counts"] | None = setting(
         "Defaults of outcome; counts: for plays and clicks; null: for ratings on a scale."
     )
-    metrics_file: Place | None = setting("Local file *.prom for Prometheus' textfile collector; null: none.")
+    metrics_file: t.Place | None = setting("Local file *.prom for Prometheus' textfile collector; null: none.")
 
 
 class SparkConfig(Section):
     """Spark session."""
 
-    master: Text | None = setting(
+    master: t.Text | None = setting(
         "Spark master, such as local[2] or yarn; null: that of spark-submit. Without spark-submit, null means all "
         "cores of this machine."
     )
-    checkpoint_dir: Place | None = setting(
+    checkpoint_dir: t.Place | None = setting(
         "Directory that all executors reach; required on a cluster. The job removes its files at the end."
     )
-    conf: TextMap = setting("Spark properties, such as {spark.executor.memory: 8g}.", {})
+    conf: t.TextMap = setting("Spark properties, such as {spark.executor.memory: 8g}.", {})
 
 
 class ColumnNames(Section):
     """Names of the input's columns. Movielens, coat and yahoo-r3 have their own."""
 
-    user: Text = setting("User ids.", "user")
-    item: Text = setting("Item ids.", "item")
-    rating: Text = setting("Ratings, or numbers of events (validation.kind=counts).", "rating")
-    count: Text | None = setting("Exposure counts: how often the user was shown the item, > 0.")
-    propensity: Text | None = setting("Probability that the pair is rated, in (0, 1] (outcome.adjustment=ipw).")
-    timestamp: Text | None = setting("Timestamp, date, or seconds since 1970.")
+    user: t.Text = setting("User ids.", "user")
+    item: t.Text = setting("Item ids.", "item")
+    rating: t.Text = setting("Ratings, or numbers of events (validation.kind=counts).", "rating")
+    count: t.Text | None = setting("Exposure counts: how often the user was shown the item, > 0.")
+    propensity: t.Text | None = setting("Probability that the pair is rated, in (0, 1] (outcome.adjustment=ipw).")
+    timestamp: t.Text | None = setting("Timestamp, date, or seconds since 1970.")
 
     def mapped(self) -> dict[str, str]:
         """Map roles to columns, ``{"user": column, ...}``, for the columns that the input has."""
@@ -89,13 +72,13 @@ class InputConfig(Section):
         "spark.jars.packages. The files of parquet and orc may have different columns.",
         "parquet",
     )
-    path: Place | None = setting("File, directory or glob. Not for the formats table and jdbc.")
-    table: Text | None = setting("Name of the table (formats table and jdbc).")
-    snapshot: Snapshot | None = setting(
+    path: t.Place | None = setting("File, directory or glob. Not for the formats table and jdbc.")
+    table: t.Text | None = setting("Name of the table (formats table and jdbc).")
+    snapshot: t.Snapshot | None = setting(
         "Snapshot id of an Iceberg table, or version of a Delta table; null: the current one. The run's record names "
         "the snapshot that was read."
     )
-    options: TextMap = setting(
+    options: t.TextMap = setting(
         'Options of Spark\'s reader, such as {url: "jdbc:...", password: "${env:PASSWORD}"}. For csv: {header: '
         'false, sep: ";", encoding: iso-8859-1}. Without a header the columns are _c0, _c1, ... One task reads a '
         "file in utf-16, or with multiLine: true, which ids with line breaks need.",
@@ -108,8 +91,8 @@ class InputConfig(Section):
         "row whose id would change is rejected.",
         "auto",
     )
-    since: Day | None = setting("First day of the ratings to use; null: no limit. By input.columns.timestamp.")
-    until: Day | None = setting(
+    since: t.Day | None = setting("First day of the ratings to use; null: no limit. By input.columns.timestamp.")
+    until: t.Day | None = setting(
         "Last day of the ratings to use; null: run.run_date. So null is no limit today, and a run for a past day never "
         "learns from later ratings. Rows without a timestamp are rejected where there is a limit. An input without "
         "timestamps has none."
@@ -131,7 +114,7 @@ class InputConfig(Section):
 class ServedFeaturesConfig(InputConfig):
     """Location and layout of the ratings."""
 
-    user_features: Place | None = setting(
+    user_features: t.Place | None = setting(
         "Features of users: Parquet, CSV or table; null: none. The column input.columns.user has the ids, each once, "
         "all others have numbers. Each item gets slopes on them (outcome=weighted or probabilistic). A user without a "
         "row, or with an empty cell, is at the mean."
@@ -141,7 +124,7 @@ class ServedFeaturesConfig(InputConfig):
 class FeaturesConfig(ServedFeaturesConfig):
     """Location and layout of the ratings."""
 
-    item_features: Place | None = setting(
+    item_features: t.Place | None = setting(
         "Features of items: Parquet, CSV or table; null: none. As user_features, with ids in input.columns.item."
     )
 
@@ -163,18 +146,18 @@ class ValidationConfig(Section):
     kind: Literal["ratings", "counts"] = setting(
         "Content of input.columns.rating; counts: numbers of events, > 0.", "ratings"
     )
-    scale_min: Real | None = setting("Smallest rating; null: no limit.")
-    scale_max: Real | None = setting("Largest rating; null: no limit.")
+    scale_min: t.Real | None = setting("Smallest rating; null: no limit.")
+    scale_max: t.Real | None = setting("Largest rating; null: no limit.")
     duplicates: Literal["error", "last", "mean", "sum"] = setting(
         "Treatment of several rows of one pair. last needs timestamps, and rejects rows without; sum needs counts.",
         "error",
     )
-    max_reject_share: Share = setting(
+    max_reject_share: t.Share = setting(
         "Largest share of bad rows. Rows left out by the limits on numbers of ratings do not count as bad.", 0.05
     )
-    min_ratings_per_user: Positive = setting("Fewest items of a user. Counted once, before anything is left out.", 1)
-    min_ratings_per_item: Positive = setting("Fewest users of an item. Counted once, before anything is left out.", 1)
-    max_ratings_per_user: Positive | None = setting(
+    min_ratings_per_user: t.Positive = setting("Fewest items of a user. Counted once, before anything is left out.", 1)
+    min_ratings_per_item: t.Positive = setting("Fewest users of an item. Counted once, before anything is left out.", 1)
+    max_ratings_per_user: t.Positive | None = setting(
         "Most ratings used of a user; null: no limit. The most recent ones stay. Without timestamps random ones stay, "
         "by run.seed."
     )
@@ -197,8 +180,8 @@ class ValidationConfig(Section):
 class OutputConfig(Section):
     """Location of the published tables."""
 
-    path: Place | None = setting("Output directory. Each run gets a directory in it.")
-    keep: AtLeastTwo | None = setting(
+    path: t.Place | None = setting("Output directory. Each run gets a directory in it.")
+    keep: t.AtLeastTwo | None = setting(
         "Runs to keep for rollback; null: all in output.path, 7 in warehouses. Publishing a run removes older ones. A "
         "Delta table keeps its own history."
     )
@@ -207,20 +190,20 @@ class OutputConfig(Section):
 class PostgresqlConfig(Section):
     """PostgreSQL database. Needs pip install 'dcrec-spark[warehouse]' and the JDBC driver in spark.jars."""
 
-    url: Text | None = setting("jdbc:postgresql://host:port/database, without password; null: not used.")
-    user: Text | None = setting("Database user; null: the user of this process.")
-    password_file: Text | None = setting(
+    url: t.Text | None = setting("jdbc:postgresql://host:port/database, without password; null: not used.")
+    user: t.Text | None = setting("Database user; null: the user of this process.")
+    password_file: t.Text | None = setting(
         "File whose first line is the password; null: environment variable PGPASSWORD."
     )
-    namespace: Text = setting("Schema of the tables. Created if missing.", "public")
+    namespace: t.Text = setting("Schema of the tables. Created if missing.", "public")
 
 
 class WarehousesConfig(Section):
     """Warehouses that also receive the tables. spark.conf sets up the catalogs."""
 
-    hive: Text | None = setting("Database of Spark's session catalog; null: not used.")
-    iceberg: Text | None = setting("catalog.database of Iceberg tables; null: not used.")
-    delta: Text | None = setting("[catalog.]database of Delta tables; null: not used.")
+    hive: t.Text | None = setting("Database of Spark's session catalog; null: not used.")
+    iceberg: t.Text | None = setting("catalog.database of Iceberg tables; null: not used.")
+    delta: t.Text | None = setting("[catalog.]database of Delta tables; null: not used.")
     postgresql: PostgresqlConfig = PostgresqlConfig()
     other: dict[str, dict[str, Any]] = setting(
         "Sinks of other packages, {name: {setting: value}}. A sink is found by its name in the entry point group "
@@ -238,11 +221,11 @@ class WarehousesConfig(Section):
 class AuditConfig(Section):
     """Limits that a run must keep to be published. Otherwise the job ends with exit code 4."""
 
-    max_churn: Share | None = setting(
+    max_churn: t.Share | None = setting(
         "Largest share of list places whose item changed; null: no limit. Compared with the run before, for users of "
         "both runs."
     )
-    min_coverage: Share | None = setting("Smallest share of the catalogue that is in some list; null: no limit.")
+    min_coverage: t.Share | None = setting("Smallest share of the catalogue that is in some list; null: no limit.")
     force: bool = setting(
         "Publish even if a limit is exceeded. The record says so. --force sets it. Damaged tables are never published.",
         False,
@@ -252,23 +235,23 @@ class AuditConfig(Section):
 class RetrainAuditConfig(AuditConfig):
     """Limits that a run must keep to be published. Otherwise the job ends with exit code 4."""
 
-    max_volume_fall: Share | None = setting(
+    max_volume_fall: t.Share | None = setting(
         "Largest relative fall of the number of ratings; null: no limit. Compared with the run before. A fall by a "
         "tenth is a warning. Beyond the limit the job ends with exit code 3 before any fit.",
         0.5,
     )
-    max_new_rejects: Share | None = setting(
+    max_new_rejects: t.Share | None = setting(
         "Largest share of bad rows among new ones; null: no limit. For each reason, and for rows without a timestamp, "
         "compared with the run before. validation.max_reject_share is where warnings begin. Beyond the limit the job "
         "ends with exit code 3 before any fit.",
         0.5,
     )
-    held_out_share: Part | None = setting(
+    held_out_share: t.Part | None = setting(
         "Share of ratings held out to compare models; null: no comparison. The same pairs in every run. Models are "
         "compared by NDCG@10 over the whole catalogue."
     )
-    max_loss: Share | None = setting("Largest relative loss of NDCG@10 to the last model; null: no limit.", 0.1)
-    max_below_popularity: Share | None = setting(
+    max_loss: t.Share | None = setting("Largest relative loss of NDCG@10 to the last model; null: no limit.", 0.1)
+    max_below_popularity: t.Share | None = setting(
         "Largest relative loss of NDCG@10 to popularity; null: no limit. Popularity recommends the most rated items "
         "to all.",
         0.0,
@@ -291,7 +274,7 @@ class RetrainAuditConfig(AuditConfig):
 class ServedModelConfig(Section):
     """Saved model."""
 
-    path: Place | None = setting(
+    path: t.Place | None = setting(
         "Saved model, run directory, or output directory. An output directory stands for its current run."
     )
 
@@ -299,7 +282,7 @@ class ServedModelConfig(Section):
 class WarmStartConfig(Section):
     """Start of the fit, and resumption."""
 
-    warm_start: Place | None = setting(
+    warm_start: t.Place | None = setting(
         "Saved model to start from, or previous; null: cold start. previous is the model of the current run under "
         "output.path, if there is one."
     )
@@ -309,7 +292,7 @@ class WarmStartConfig(Section):
         "probabilistic.",
         (),
     )
-    checkpoint_seconds: Natural = setting(
+    checkpoint_seconds: t.Natural = setting(
         "Seconds between checkpoints of a fit under output.path; 0: none. An interrupted run that is started again "
         "resumes from the last one.",
         300,
@@ -319,27 +302,27 @@ class WarmStartConfig(Section):
 class ListLengthConfig(Section):
     """Lists of recommendations."""
 
-    top_n: Positive = setting("Number of items per user.", 10)
+    top_n: t.Positive = setting("Number of items per user.", 10)
 
 
 class RankingConfig(ListLengthConfig):
     """Lists of recommendations."""
 
     exclude_seen: bool = setting("Leave out items that the user has rated.", True)
-    exposure_weight: Share | None = setting(
+    exposure_weight: t.Share | None = setting(
         "Order of lists; 0: by potential rating; up to 1: by (score - the user's baseline) * P(exposure)^weight; null: "
         "as the saved model has it, 0 in retraining. The column score stays the potential rating, the column rank is "
         "the order. Above 0 it needs outcome.adjustment=deconfounded."
     )
-    catalogue: Place | None = setting(
+    catalogue: t.Place | None = setting(
         "Items that may be recommended: Parquet, CSV or table; null: all items. They are in the column "
         "input.columns.item. A table where input.format is one."
     )
-    exclude: Place | None = setting(
+    exclude: t.Place | None = setting(
         "Pairs that must not be recommended: Parquet, CSV or table; null: none. They are in the columns "
         "input.columns.user and input.columns.item."
     )
-    max_per_category: Positive | None = setting(
+    max_per_category: t.Positive | None = setting(
         "Most items of one category in a list; null: any number. The category is the catalogue's column category."
     )
 
@@ -368,7 +351,7 @@ class ListsConfig(RankingConfig):
 class RecommendConfig(ListsConfig):
     """Lists of recommendations, and tables published with them."""
 
-    users: Place | None = setting(
+    users: t.Place | None = setting(
         "Users to serve, as Parquet or CSV; null: all users. They are in the column input.columns.user."
     )
 
@@ -376,7 +359,7 @@ class RecommendConfig(ListsConfig):
 class RelevanceConfig(Section):
     """Relevance of held-out ratings."""
 
-    relevant_from: NonNegativeReal = setting("Smallest rating of a relevant item.", 3.0)
+    relevant_from: t.NonNegativeReal = setting("Smallest rating of a relevant item.", 3.0)
 
 
 class JobConfig(Section):
@@ -388,18 +371,12 @@ class JobConfig(Section):
     spark: SparkConfig = SparkConfig()
     output: OutputConfig = OutputConfig()
 
-    # Dotted name -> text of the settings written with ${env:...}: recorded in place of their values.
     _as_written: dict[str, str] = PrivateAttr(default_factory=dict)
 
+    @property
     def as_written(self) -> dict[str, str]:
-        """Return the text of each setting that was written with ``${env:...}``, by its dotted name."""
-        return dict(self._as_written)
-
-    def written_as(self, texts: dict[str, str]) -> Self:
-        """Copy the settings, with the texts of those that were written with ``${env:...}``."""
-        copy = self.model_copy()
-        copy._as_written = dict(texts)
-        return copy
+        """Dotted name -> text of the settings written with ``${env:...}``: recorded in place of their values."""
+        return self._as_written
 
 
 class PlacesConfig(JobConfig):

@@ -45,9 +45,7 @@ def read_space(given: Any, sections: Mapping[str, type[BaseModel]]) -> dict[str,
     """Map dotted names of settings to their choices or their range, each value as the setting takes it.
 
     given : as it was read from YAML. ``--set`` makes levels of dotted names.
-    sections : name -> the section whose settings may vary.
-    Raises ValueError: a setting is unknown, has no choices, or does not take one of its values. The message has its
-    name, the value, and what is expected.
+    Raises ValueError: a setting is unknown, has no choices, or does not take one of its values.
     """
     if not isinstance(given, Mapping):
         raise ValueError(f"settings with their choices, such as {{exposure.rank: [5, 10]}}; found {given!r}")

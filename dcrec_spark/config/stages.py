@@ -60,7 +60,7 @@ def exposure_params(
 ) -> dict[str, Any]:
     """Return the Params of PoissonFactorization. A column ``count`` of the ratings holds the exposure counts."""
     counts = "count" if "count" in columns else None
-    return {**_common(engine, seed), **_params("exposure", exposure), "countCol": counts}
+    return {**_params("exposure", exposure, engine, seed), "countCol": counts}
 
 
 def outcome_params(outcome: OutcomeConfig, engine: EngineConfig, seed: int, columns: Sequence[str]) -> dict[str, Any]:
@@ -72,15 +72,13 @@ def outcome_params(outcome: OutcomeConfig, engine: EngineConfig, seed: int, colu
     """
     weighs = outcome.adjustment == "ipw" and "propensity" in columns
     given = {"propensityCol": "propensity"} if weighs else {}
-    return {**_common(engine, seed), **_params("outcome", outcome), **given}
+    return {**_params("outcome", outcome, engine, seed), **given}
 
 
-def _common(engine: EngineConfig, seed: int) -> dict[str, Any]:
-    return {"userCol": "user_id", "itemCol": "item_id", "seed": seed, **_params("engine", engine)}
-
-
-def _params(name: str, section: Section) -> dict[str, Any]:
-    """Map the settings of a section that are not at their defaults to the names of Params."""
-    settings = in_section(SECTIONS[name], name).values()
-    values = [(setting, getattr(section, setting.name)) for setting in settings]
-    return {setting.param: value for setting, value in values if value != setting.default}
+def _params(name: str, section: Section, engine: EngineConfig, seed: int) -> dict[str, Any]:
+    """Map the settings of a section and of the engine that are not at their defaults to the names of Params."""
+    params: dict[str, Any] = {"userCol": "user_id", "itemCol": "item_id", "seed": seed}
+    for place, given in (("engine", engine), (name, section)):
+        values = [(one, getattr(given, one.name)) for one in in_section(SECTIONS[place], place).values()]
+        params |= {one.param: value for one, value in values if value != one.default}
+    return params

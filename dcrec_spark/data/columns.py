@@ -15,9 +15,9 @@ A row of a CSV file with a broken id, read with ``id_type = long``::
 
 import difflib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -37,8 +37,7 @@ _LONGEST_NUMBER = 400
 _NUMBER_TEXT = r"(?i)^\s*+[+-]?(?:(?:\d++\.?\d*+|\.\d++)(?:e[+-]?\d++)?|inf|infinity|nan)\s*+$"
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """A reason to reject a row, and the condition ``broken``, true for a row to reject. Null counts as met."""
 
     reason: str
@@ -92,12 +91,10 @@ def pick_columns(
 ) -> DataFrame:
     """Pick the columns that ratings need, and name them by their roles.
 
-    source : As it was opened. names : Column of the source by role. malformed_line : Column that holds the text of a
-    row that could not be split into columns, null elsewhere. in_quotes : Whether such a text ends within quotes.
-    None: it does not matter.
+    malformed_line : Column that holds the text of a row that could not be split into columns, null elsewhere.
+    in_quotes : Whether such a text ends within quotes. None: it does not matter.
     Returns ``user``, ``item``, ``rating`` (``count``, ``propensity``, ``timestamp`` where they are named), ``raw``,
-    ``malformed`` (, ``open_quote``).
-    Raises DataError: a column is missing. The error names the most likely one.
+    ``malformed`` (, ``open_quote``). Raises DataError: a column is missing.
     """
     position = {name: number for number, name in reversed(list(enumerate(source.columns)))}
     present = [name for name in source.columns if name != malformed_line]
@@ -133,10 +130,8 @@ def _require_columns(mapped: dict[str, str], present: list[str]) -> None:
 
 
 def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
-    """Bring ids to ``id_type``, and note what cannot be read.
+    """Bring ids to ``id_type``, and note what cannot be read. picked : As :func:`pick_columns` gives it.
 
-    picked : As :func:`pick_columns` gives it. id_type : {"auto", "string", "long"}. Type of both ids. Auto keeps that
-    of the source.
     Returns the raw frame, whose layout is at the top of this module.
     Raises DataError: a column has a type that cannot be an id, a number or a timestamp.
     """
@@ -161,11 +156,7 @@ def raw_frame(picked: DataFrame, id_type: IdType) -> DataFrame:
 
 
 def check_types(types: dict[str, DataType]) -> None:
-    """Refuse columns whose type cannot hold what they are for.
-
-    types : Type by role: user, item, rating, and others where there are any.
-    Raises DataError: naming the column, its type, and the types that would do.
-    """
+    """Refuse columns whose type cannot hold what they are for, by role. Raises DataError: says which types would do."""
     for side in ("user", "item"):
         if not can_be_id(types[side]):
             raise _wrong_type(side, types[side], f"{IDS}; map another column with input.columns.{side}")

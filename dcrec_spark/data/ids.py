@@ -58,13 +58,11 @@ def can_be_id(stored: DataType) -> bool:
 
 
 def index_ids(df: DataFrame, column: str) -> DataFrame:
-    """Distinct ids of a column with their rank.
+    """Distinct ids of a column with their rank, by UTF-8 bytes, or as numbers.
 
-    df : Has the column. column : Of strings or whole numbers. Sorted by UTF-8 bytes, or as numbers.
     Returns id, idx: long, from 0 without gaps. Cached and computed. The caller unpersists it.
     Raises DataError: the column is missing, has a type that is no id, or has nulls.
-    Global sort, then each partition starts where the ones before it end. Only the sizes of the partitions come to the
-    driver.
+    Only the sizes of the sorted partitions come to the driver: each starts where the ones before it end.
     """
     if column not in df.columns:
         raise DataError(f"no column {column!r}: found {', '.join(df.columns)}; expected one with ids")
@@ -78,8 +76,14 @@ def index_ids(df: DataFrame, column: str) -> DataFrame:
         scratch.enter_context(few_partitions(df.sparkSession))
         numbered = keep(ids.withColumn("place", F.monotonically_increasing_id()))
         scratch.callback(numbered.release)
-        offsets = _offsets(numbered.frame, column)
         partition = F.shiftright("place", _ROW_BITS).cast("int")
+        counts = F.count(F.lit(1)), F.count("id")
+        sizes = numbered.frame.groupBy(partition.alias("partition")).agg(*counts).collect()
+        if any(rows != ids for _, rows, ids in sizes):
+            raise DataError(f"column {column!r} has null ids; expected an id in every row. Validate the rows first")
+        rows_of, offsets = {number: rows for number, rows, _ in sizes}, [0]
+        for number in range(max(rows_of, default=0)):
+            offsets.append(offsets[-1] + rows_of.get(number, 0))
         row = F.col("place").bitwiseAND(F.lit((1 << _ROW_BITS) - 1))
         place = F.get(F.array(*map(F.lit, offsets)), partition) + row
         indexed = numbered.frame.select("id", place.alias("idx")).persist()
@@ -87,23 +91,10 @@ def index_ids(df: DataFrame, column: str) -> DataFrame:
     return indexed
 
 
-def _offsets(numbered: DataFrame, column: str) -> list[int]:
-    partition = F.shiftright("place", _ROW_BITS).alias("partition")
-    sizes = numbered.groupBy(partition).agg(F.count(F.lit(1)).alias("rows"), F.count("id").alias("ids")).collect()
-    if any(size["rows"] != size["ids"] for size in sizes):
-        raise DataError(f"column {column!r} has null ids; expected an id in every row. Validate the rows first")
-    rows = {size["partition"]: size["rows"] for size in sizes}
-    offsets = [0]
-    for number in range(max(rows, default=0)):
-        offsets.append(offsets[-1] + rows.get(number, 0))
-    return offsets
-
-
 def encode(df: DataFrame, user_ids: DataFrame, item_ids: DataFrame) -> DataFrame:
-    """Replace ids by their indices.
+    """Replace user_id and item_id by their indices, as :func:`index_ids` gives them. Unknown ids are left out.
 
-    df : Has user_id, item_id, and any other columns. user_ids, item_ids : As :func:`index_ids` gives them.
-    Returns user_idx, item_idx, then the other columns of ``df``. Rows whose ids are unknown are left out.
+    Returns user_idx, item_idx, then the other columns of ``df``.
     """
     others = [quoted(name) for name in df.columns if name not in ("user_id", "item_id")]
     users = user_ids.select(F.col("id").alias("user_id"), F.col("idx").alias("user_idx"))

@@ -31,14 +31,11 @@ def read_listed(
     id_types: Mapping[str, DataType],
     more: tuple[str, ...] | None = (),
 ) -> DataFrame:
-    """Open what ``setting`` lists at ``place``.
+    """Open what ``setting`` lists at ``place``: a file, a directory of such files, or a table.
 
-    setting : its name, for errors. place : a file, a directory of such files, or a table. config : names the columns
-    (columns.user, columns.item), and the options of CSV. id_types : user, item or both -> the type of its ids, which
-    the text of a CSV file is read as. Other formats keep their own. more : Further columns, which are taken as they
-    are. None: all others.
-    Returns user_id, item_id, and the further columns. An id occurs as often as it is given, and is null where a text or
-    a number is no id.
+    id_types : user, item or both -> the type of its ids, which the text of a CSV file is read as. Other formats keep
+    their own. more : Further columns, which are taken as they are. None: all others.
+    Returns user_id, item_id, and the further columns. An id is null where a text or a number is no id.
     Raises DataError: nothing is there, it cannot be opened, a column is missing or cannot hold ids.
     """
     is_text = False
@@ -51,15 +48,13 @@ def read_listed(
             # A list is small enough to be read in one piece, whatever line breaks its quotes hold.
             options = {"multiLine": "true", **QUOTING, **csv_options(config)}
             source = spark.read.options(**options).csv(place) if is_text else open_files(spark, kind, place, {})
-    columns = [
-        _id(source, f"{setting} {place!r}", side, config, wanted if is_text else None)
-        for side, wanted in id_types.items()
-    ]
+    where = f"{setting} {place!r}"
+    columns = [_id(source, where, side, config, kind if is_text else None) for side, kind in id_types.items()]
     if more is None:
         ids = {column_of(getattr(config.columns, side), source.columns) for side in id_types}
         more = tuple(name for name in source.columns if name not in ids)
     for name in more:
-        _require_column(source, f"{setting} {place!r}", name, "")
+        _require_column(source, where, name, "")
     return source.select(*columns, *map(quoted, more))
 
 
@@ -128,9 +123,8 @@ def _require_column(source: DataFrame, where: str, name: str, advice: str) -> No
 def read_titles_file(spark: SparkSession, path: str, id_type: DataType) -> DataFrame:
     """Open a file of titles.
 
-    path : a MovieLens file (.item, .dat), or CSV or Parquet with a column title and one
-    called item, item_id or movieId. id_type : The model's, which the ids are read as. What is no such id has no title.
-    Returns item_id, title, one row for each item.
+    path : a MovieLens file (.item, .dat), or CSV or Parquet with a column title and one called item, item_id or
+    movieId. Returns item_id, of the given type, and title, one row for each item.
     Raises DataError: nothing is there, it cannot be opened, or a column is missing.
     """
     with opening(f"{TITLES} {path!r}", TITLES):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -35,9 +36,7 @@ PARTITIONS_AS_TEXT = {"spark.sql.sources.partitionColumnTypeInference.enabled": 
 def read_ratings(spark: SparkSession, config: InputConfig) -> DataFrame:
     """Open the input that ``config`` names. Its rows are read later, when they are validated.
 
-    Text stays text until it is validated, so that what cannot be understood can be shown. Typed sources (parquet,
-    table, jdbc) keep their types. Ids are as stored, text from csv, whole numbers from the research data sets, unless
-    ``config.id_type`` says otherwise.
+    Text stays text until it is validated, so that what cannot be understood can be shown.
 
     Returns the raw frame of :mod:`dcrec_spark.data.columns`.
     Raises ConfigError: the settings do not say where the input is. Raises DataError: nothing is there, it cannot be
@@ -69,16 +68,14 @@ def _table(config: InputConfig) -> str:
     return config.table
 
 
-def _read_table(spark: SparkSession, config: InputConfig) -> DataFrame:
-    table, at = _table(config), config.snapshot
-    source = spark.table(table) if at is None else spark.sql(f"SELECT * FROM {table} VERSION AS OF {int(at)}")
+def _ratings_table(spark: SparkSession, config: InputConfig) -> DataFrame:
+    if config.snapshot is not None:
+        source = spark.sql(f"SELECT * FROM {_table(config)} VERSION AS OF {int(config.snapshot)}")
+    elif "query" in config.options and config.format == "jdbc":
+        source = spark.read.format("jdbc").options(**_jdbc_options(config)).load()
+    else:
+        source = read_table(spark, config, _table(config))
     return pick_columns(source, config.columns)
-
-
-def _read_jdbc(spark: SparkSession, config: InputConfig) -> DataFrame:
-    if "query" not in config.options:
-        return pick_columns(read_table(spark, config, _table(config)), config.columns)
-    return pick_columns(spark.read.format("jdbc").options(**_jdbc_options(config)).load(), config.columns)
 
 
 def read_table(spark: SparkSession, config: InputConfig, name: str) -> DataFrame:
@@ -112,13 +109,9 @@ def csv_options(config: InputConfig) -> dict[str, str]:
 
 def open_files(spark: SparkSession, kind: str, path: str, options: Mapping[str, str]) -> DataFrame:
     """Open files of a typed format, with the columns of all of them, where these agree."""
-    merging = {"mergeSchema": "true"} if kind in _MERGING else {}
-    try:
-        return _load(spark, kind, path, {**merging, **options})
-    except SPARK_FAILURES:
-        if not merging:
-            raise
-    # A file that differs is named when it is read.
+    if kind in _MERGING:
+        with suppress(*SPARK_FAILURES):  # a file that differs is named when it is read
+            return _load(spark, kind, path, {"mergeSchema": "true", **options})
     return _load(spark, kind, path, options)
 
 
@@ -249,11 +242,10 @@ def _cells(line: Column) -> Column:
 _READERS: dict[str, Callable[[SparkSession, InputConfig], DataFrame]] = {
     **dict.fromkeys(("parquet", "json", "orc", "avro"), _typed),
     "csv": lambda spark, of: _csv(spark, _path(of), of.columns, csv_options(of)),
-    "table": _read_table,
+    **dict.fromkeys(("table", "jdbc"), _ratings_table),
     "movielens": lambda spark, of: _first_that_exists(spark, _path(of), _MOVIELENS_FILES, _movielens_file),
     "coat": lambda spark, of: _first_that_exists(spark, _path(of), ("train.ascii",), _read_coat),
     "yahoo-r3": lambda spark, of: _split_lines(spark.read.text(_path(of)), "\t", _NAMES[:3]),
-    "jdbc": _read_jdbc,
 }
 
 
@@ -262,9 +254,8 @@ _READERS: dict[str, Callable[[SparkSession, InputConfig], DataFrame]] = {
 
 
 def pin_snapshot(spark: SparkSession, config: InputConfig) -> InputConfig:
-    """Name the snapshot that is current now, so that whatever is read later is of the same one.
+    """Set ``snapshot`` of a table that has some to the current one, so that whatever is read later is of the same.
 
-    Returns with ``snapshot`` set, where the input is a table that has snapshots.
     Raises ConfigError: a snapshot is asked for of a table that has none.
     """
     if config.format != "table" or config.table is None:
@@ -275,7 +266,13 @@ def pin_snapshot(spark: SparkSession, config: InputConfig) -> InputConfig:
             )
         return config
     with opening(f"input table {config.table!r}"):
-        current = _current(spark, _table(config))
+        table, heads = _table(config), []
+        provider = _provider(spark, table)
+        if provider == "iceberg":
+            heads = spark.sql(f"SELECT snapshot_id FROM {table}.refs WHERE name = 'main'").collect()
+        elif provider == "delta":
+            heads = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").select("version").collect()
+    current = str(heads[0][0]) if heads else None
     if config.snapshot is not None and current is None:
         raise ConfigError(
             f"setting input.snapshot: found {config.snapshot!r}; expected null: {config.table} is neither an Iceberg "
@@ -285,10 +282,7 @@ def pin_snapshot(spark: SparkSession, config: InputConfig) -> InputConfig:
 
 
 def table_id(spark: SparkSession, config: InputConfig) -> str | None:
-    """Name what tells a Delta table from an earlier one of its name: the versions of both begin at 0.
-
-    None for an input of another kind. The id of an Iceberg snapshot is that of one table only.
-    """
+    """Name what tells a Delta table from an earlier one of its name, whose versions begin at 0 too. None for others."""
     if config.snapshot is None or config.table is None or _provider(spark, config.table) != "delta":
         return None
     return str(spark.sql(f"DESCRIBE DETAIL {config.table}").select("id").collect()[0][0])
@@ -297,14 +291,3 @@ def table_id(spark: SparkSession, config: InputConfig) -> str | None:
 def _provider(spark: SparkSession, table: str) -> str:
     details = spark.sql(f"DESCRIBE TABLE EXTENDED {table}").where("col_name = 'Provider'").collect()
     return str(details[0]["data_type"]).lower() if details else ""
-
-
-def _current(spark: SparkSession, table: str) -> str | None:
-    provider = _provider(spark, table)
-    if provider == "iceberg":
-        heads = spark.sql(f"SELECT snapshot_id FROM {table}.refs WHERE name = 'main'").collect()
-    elif provider == "delta":
-        heads = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").select("version").collect()
-    else:
-        return None
-    return str(heads[0][0]) if heads else None

@@ -21,14 +21,12 @@ def with_baselines(test: DataFrame, training: DataFrame, seed: int = 0) -> DataF
 
     ``random`` is from 0 to 1, by the hash of (seed, user, item) and of nothing else. ``global mean`` and ``item mean``
     are of the training ratings. ``popularity`` is the number of training ratings of the item.
-
-    test, training : user_id, item_id, rating. seed : Of the random scores.
-    Returns the columns of ``test``, then ``random``, ``global mean``, ``item mean``, ``popularity``: double.
     """
     mean = training.agg(F.avg("rating").alias("__mean"))
     ids = [F.col(name).cast("string") for name in ("user_id", "item_id")]
     uniform = F.shiftrightunsigned(F.xxhash64(F.lit(seed).cast("long"), *ids), 11) * F.lit(2.0**-53)
-    joined = test.join(item_statistics(training), "item_id", "left").crossJoin(F.broadcast(mean))
+    of_items = training.groupBy("item_id").agg(F.count("*").alias("ratings"), F.avg("rating").alias("mean_rating"))
+    joined = test.join(of_items, "item_id", "left").crossJoin(F.broadcast(mean))
     return joined.select(
         *test.columns,
         uniform.alias(RANDOM),
@@ -38,22 +36,16 @@ def with_baselines(test: DataFrame, training: DataFrame, seed: int = 0) -> DataF
     )
 
 
-def item_statistics(training: DataFrame) -> DataFrame:
-    """Count and average each item's training ratings: item_id, ratings: long, mean_rating: double."""
-    return training.groupBy("item_id").agg(F.count("*").alias("ratings"), F.avg("rating").alias("mean_rating"))
-
-
-def one_list_for_all(vectors: ScoringVectors, scores: DataFrame) -> ScoringVectors:
-    """Rank a model's users and items by a score of the items alone.
+def rank_by_popularity(vectors: ScoringVectors, training: DataFrame) -> ScoringVectors:
+    """Rank a model's items by their training ratings, for all of its users alike. Scores have the intercept added.
 
     The vectors share the cached tables of the model, which has to outlive them.
-
-    scores : item_id, score. An item that is missing scores 0. The result's score has the model's intercept added.
     """
     users = vectors.users.withColumns(
         {"preference": F.array(F.lit(1.0)), "confounder": F.transform("confounder", lambda x: x * 0.0)}
     )
-    known = vectors.items.join(scores.select(F.col("item_id").alias("id"), "score"), "id", "left")
-    preference = F.array(F.coalesce("score", F.lit(0.0)).cast("double"))
-    items = known.withColumn("preference", preference).select(*vectors.items.columns)
+    counts = training.groupBy(F.col("item_id").alias("id")).agg(F.count("*").alias("ratings"))
+    preference = F.array(F.coalesce("ratings", F.lit(0)).cast("double"))
+    known = vectors.items.join(counts, "id", "left").withColumn("preference", preference)
+    items = known.select(*vectors.items.columns)
     return replace(vectors, users=users, items=items, exposure_weight=0.0)

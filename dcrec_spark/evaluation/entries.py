@@ -22,9 +22,9 @@ WHOLE_LIST = None
 
 
 def rating_tally(table: pa.Table, settings: MetricSettings) -> Tally:
-    """Tally test ratings, where a user's list are his test items.
+    """Tally rows ``user_key, item, item_key, rating, prediction_0, ...``, and perhaps ``weight``.
 
-    It takes rows ``user_key, item, item_key, rating, prediction_0, ...``, and perhaps ``weight``.
+    A user's list are his test items.
     """
     table, counts = _with_ids(table, ["user_key", "item"])
     rating = table["rating"].to_numpy()

@@ -87,13 +87,7 @@ class RatingEvaluator(
 
     @property
     def measure(self) -> Measure:
-        """What is evaluated, by the name that tables have for it.
-
-        Examples
-        --------
-        >>> RatingEvaluator(metricName="recall", k=10).measure
-        Measure('recall@10')
-        """
+        """What is evaluated, by the name that tables have for it."""
         name = self.getOrDefault("metricName")
         return Measure(_AT_K[name], self.getOrDefault("k")) if name in _AT_K else Measure(MeasureKind(name))
 

@@ -80,15 +80,11 @@ class ListComposition(NamedTuple):
     @property
     def summary(self) -> str:
         """Sum the lists up in one line."""
-        largest = (
-            f"{self.lists:,} lists of {self.items:,} items, the most listed item in {self.largest_share:.0%} of them"
-        )
+        text = f"{self.lists:,} lists of {self.items:,} items, the most listed item in {self.largest_share:.0%} of them"
         if isnan(self.rare_share):
-            return largest
-        return (
-            f"{largest}, {self.rare_share:.1%} of the places with fewer than {RARE_BELOW} ratings, "
-            f"{self.relative_popularity:.2f} times as popular as what was rated"
-        )
+            return text
+        text += f", {self.rare_share:.1%} of the places with fewer than {RARE_BELOW} ratings"
+        return f"{text}, {self.relative_popularity:.2f} times as popular as what was rated"
 
 
 def describe_lists(lists: DataFrame, training: DataFrame | None, length: int = 0) -> ListComposition:

@@ -53,14 +53,11 @@ _CUT = (*HITS, MeasureKind.COVERAGE, *_OF_CATALOGUE)
 class Measure(str):
     """One measure. As a text it is its published name, so that ``metrics.as_dict()["ndcg@5"]`` finds it.
 
-    kind : What is measured. k : Places of the list that count. None for errors, and for NDCG of the whole list.
-    over_catalogue : Whether the lists hold unseen items from the whole catalogue, not the user's test items alone.
-    Raises ConfigError: a kind that needs a cut has none, an error has one, or the cut is not a whole number from 1 on.
+    k : Places of the list that count. None for errors, and for NDCG of the whole list. over_catalogue : Whether the
+    lists hold unseen items from the whole catalogue. Raises ConfigError: the parts make no measure.
 
     >>> Measure(MeasureKind.NDCG, 5)
     Measure('ndcg@5')
-    >>> Measure(MeasureKind.MSE).is_error
-    True
     """
 
     kind: MeasureKind
@@ -77,20 +74,15 @@ class Measure(str):
         measure.kind, measure.k, measure.over_catalogue = kind, k, over_catalogue
         return measure
 
-    def __getnewargs__(self) -> tuple[MeasureKind, int | None, bool]:  # type: ignore[override]  # not as a text
-        """Parts to make the measure of anew, in another process."""
+    def __getnewargs__(self) -> tuple[MeasureKind, int | None, bool]:  # type: ignore[override]  # in another process
         return self.kind, self.k, self.over_catalogue
 
     def __repr__(self) -> str:
-        """Class and name."""
         return f"Measure({str(self)!r})"
 
     @classmethod
     def parse(cls, name: str) -> "Measure":
-        """Take a published name apart.
-
-        name : Such as ``ndcg``, ``recall@5`` or ``catalogue_map@10``, without its variant.
-        Raises ConfigError: no measure is called so.
+        """Take a published name apart, without its variant. Raises ConfigError: no measure is called so.
 
         >>> measure = Measure.parse("catalogue_ndcg@10")
         >>> measure.kind.value, measure.k, measure.over_catalogue
@@ -191,7 +183,6 @@ class MetricSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse values that the types allow and the metrics do not."""
         object.__setattr__(self, "ks", tuple(sorted(set(self.ks))))
         low, high = self.clip or (0.0, 1.0)
         checks = {

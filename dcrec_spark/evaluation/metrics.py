@@ -4,16 +4,12 @@
 judges lists of recommendations drawn from the whole catalogue, which is what users get to see. Both take one job with
 one exchange of the rows, by user, and one of the errors, by item. Only sums reach the driver.
 
-    metrics = evaluate(model.transform(test))
-    metrics.as_dict()                      {"ndcg": 0.78, "ndcg@5": 0.71, "recall@5": 0.64, ..., "item_mae": 1.1}
-    metrics.estimates()["ndcg"]            Estimate(value=0.78, ci_low=0.77, ci_high=0.79, n=290)
-
-Users and items are identified by 64-bit hashes of their ids: with a million users, two collide with a
-probability of 3e-8.
+Users and items are identified by 64-bit hashes of their ids: with a million users, two collide with a probability of
+3e-8.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial, reduce
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +24,7 @@ from dcrec_spark.evaluation.entries import ranking_tally, rating_tally
 from dcrec_spark.evaluation.lists import ListComposition, describe_lists
 from dcrec_spark.evaluation.measures import Columns, Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.result import Metrics, Score
-from dcrec_spark.evaluation.tally import GROUP, Resampling, Sums, add_up, add_up_groups, add_up_here
+from dcrec_spark.evaluation.tally import GROUP, NOTHING, Sums, add_up, add_up_here
 from dcrec_spark.models.fitting.checks import require_columns
 
 _PLAIN = Columns()
@@ -83,10 +79,10 @@ def evaluate(
     >>> metrics.difference("one", "other").estimates()["mse"].value
     0.0
     """
-    of_model = {models: models} if isinstance(models, str) else dict(models)
-    rows = _rows(predictions, of_model, columns)
-    sums = add_up(rows.repartition("user_key"), partial(rating_tally, settings=settings), _resampling(settings))
-    return _rating_metrics(sums, of_model, columns, settings, catalogue_size)
+    found = evaluate_groups(predictions, F.lit(0), models, columns, settings, catalogue_size)
+    if not found:
+        _require_ratings(NOTHING, columns)
+    return found[0]
 
 
 def evaluate_groups(
@@ -95,28 +91,16 @@ def evaluate_groups(
     models: Mapping[str, str] | str = "prediction",
     columns: Columns = _PLAIN,
     settings: MetricSettings = _USUAL,
+    catalogue_size: int | None = None,
 ) -> dict[int, Metrics]:
-    """Metrics of the rows of each group, in one pass over all: :func:`evaluate` of each.
-
-    group : whole number of each row's group.
-    """
+    """Metrics of the rows of each group, a whole number, in one pass over all: :func:`evaluate` of each."""
     of_model = {models: models} if isinstance(models, str) else dict(models)
-    rows = _rows(predictions, of_model, columns, group.cast("int").alias(GROUP)).repartition(GROUP, "user_key")
-    sums_of = add_up_groups(rows, partial(rating_tally, settings=settings), _resampling(settings))
-    return {number: _rating_metrics(sums, of_model, columns, settings, None) for number, sums in sums_of.items()}
-
-
-def _resampling(settings: MetricSettings) -> Resampling:
-    return Resampling(settings.replications, settings.seed)
-
-
-def _rows(predictions: DataFrame, of_model: Mapping[str, str], columns: Columns, *more: Column) -> DataFrame:
     weight = [] if columns.weight is None else [columns.weight]
     require_columns(predictions, [columns.user, columns.item], [columns.rating, *weight, *of_model.values()])
     # In a type that sorts as the ids do.
     sortable = "string" if isinstance(predictions.schema[columns.item].dataType, StringType) else "long"
-    return predictions.select(
-        *more,
+    rows = predictions.select(
+        group.cast("int").alias(GROUP),
         *(_number(column).alias("weight") for column in weight),
         _key(columns.user).alias("user_key"),
         quoted(columns.item).cast(sortable).alias("item"),
@@ -124,6 +108,10 @@ def _rows(predictions: DataFrame, of_model: Mapping[str, str], columns: Columns,
         _number(columns.rating).alias("rating"),
         *(_number(column).alias(f"prediction_{model}") for model, column in enumerate(of_model.values())),
     )
+    found = add_up(rows.repartition(GROUP, "user_key"), rating_tally, settings)
+    return {
+        number: _rating_metrics(sums, of_model, columns, settings, catalogue_size) for number, sums in found.items()
+    }
 
 
 def evaluate_arrays(
@@ -132,15 +120,14 @@ def evaluate_arrays(
     settings: MetricSettings = _USUAL,
     catalogue_size: int | None = None,
 ) -> Metrics:
-    """Metrics of arrays in this process, without Spark. The numbers are those of :func:`evaluate`.
+    """Metrics of arrays in this process, without Spark. Numbers and errors are those of :func:`evaluate`.
 
-    pairs : dict of (n,) arrays. ``user_key``, a hash of the user's id. ``item``, a number that sorts as the item's id.
+    pairs : (n,) arrays. ``user_key``, a hash of the user's id. ``item``, a number that sorts as the item's id.
     ``item_key``, a hash of that. ``rating``, the test rating. Perhaps ``weight``, how much it counts in ``mse`` and
-    ``mae``. predictions : dict of (n,) arrays. Name of a model -> its predictions. The other arguments
-    and the errors are those of :func:`evaluate`.
+    ``mae``. predictions : name of a model -> its predictions, (n,).
     """
     columns = {f"prediction_{number}": column for number, column in enumerate(predictions.values())}
-    sums = add_up_here(rating_tally(pa.table({**pairs, **columns}), settings), _resampling(settings))
+    sums = add_up_here(rating_tally(pa.table({**pairs, **columns}), settings), settings)
     return _rating_metrics(sums, {name: name for name in predictions}, _PLAIN, settings, catalogue_size)
 
 
@@ -210,8 +197,8 @@ def evaluate_ranking(
     require_columns(test, [columns.user, columns.item], [columns.rating])
     listed = _entries(recommendations, "user_id", "item_id", rank="rank")
     tested = _entries(test, columns.user, columns.item, rating=columns.rating)
-    by_user = listed.unionByName(tested).repartition("user_key")
-    sums = add_up(by_user, partial(ranking_tally, settings=settings), _resampling(settings))
+    by_user = listed.unionByName(tested).withColumn(GROUP, F.lit(0)).repartition("user_key")
+    sums = add_up(by_user, ranking_tally, settings).get(0, NOTHING)
     shown = recommendations.where(F.col("rank") <= settings.ks[-1])
     composition = None if training is None else describe_lists(shown, training)
     return _ranking_metrics(sums, catalogue_size, model, columns, settings, composition)
@@ -228,7 +215,7 @@ def ranking_metrics(
 
     entries : as :func:`dcrec_spark.evaluation.entries.ranking_tally` takes them.
     """
-    sums = add_up_here(ranking_tally(entries, settings), _resampling(settings))
+    sums = add_up_here(ranking_tally(entries, settings), settings)
     return _ranking_metrics(sums, catalogue_size, model, _PLAIN, settings, composition)
 
 
@@ -349,8 +336,7 @@ def _require_ratings(sums: Sums, columns: Columns) -> None:
         "ranks_given_twice": "they repeat a rank of their user",
     }
     for name, fault in faults.items():
-        faulty = int(sums.counts.get(name, 0))
-        if faulty:
+        if faulty := int(sums.counts.get(name, 0)):
             raise DataError(f"{faulty} of {rows} rows cannot be evaluated: {fault}")
 
 

@@ -87,13 +87,7 @@ class Metrics:
         return "\n".join(lines)
 
     def estimates(self, model: str | None = None) -> dict[str, Estimate]:
-        """Value, interval and n by measure, of the one model or the one that is named.
-
-        Raises
-        ------
-        ConfigError
-            There are several models and none is named, or the name is not among them.
-        """
+        """Value, interval and n by measure, of the one model or the one that is named. Raises ConfigError: neither."""
         scores = self.scores[self._model(model)]
         return {str(measure): score.estimate(self.settings.confidence) for measure, score in scores.items()}
 
@@ -102,13 +96,7 @@ class Metrics:
         return {measure: estimate.value for measure, estimate in self.estimates(model).items()}
 
     def rows(self, split: str) -> list[tuple[object, ...]]:
-        """Rows of the table of metrics: model, split, metric with its variant, value, ci_low, ci_high, n.
-
-        Parameters
-        ----------
-        split : str
-            Which ratings were measured: test, validation.
-        """
+        """Rows of the table of metrics: model, split, metric with its variant, value, ci_low, ci_high, n."""
         return [
             (model, split, self.settings.variant(measure), *score.estimate(self.settings.confidence))
             for model, scores in self.scores.items()
@@ -116,13 +104,7 @@ class Metrics:
         ]
 
     def join(self, other: "Metrics") -> "Metrics":
-        """Models of both evaluations, to be compared.
-
-        Raises
-        ------
-        ConfigError
-            The settings differ, or a model is in both.
-        """
+        """Models of both evaluations. Raises ConfigError: their settings differ, or a model is in both."""
         if self.settings != other.settings:
             raise ConfigError(f"metrics of different settings: found {other.settings}, expected {self.settings}")
         twice = sorted(self.scores.keys() & other.scores.keys())

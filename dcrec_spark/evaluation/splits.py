@@ -227,10 +227,10 @@ def _ranked_parts(
 
 
 def _time(ratings: DataFrame, column: str) -> Column:
-    types = {field.name: field.dataType for field in ratings.schema.fields}
-    if column not in types:
-        raise DataError(f"column {column!r} is missing: the input has {', '.join(types)}; expected one with times")
-    kind, value = types[column], quoted(column)
+    if column not in ratings.columns:
+        found = ", ".join(ratings.columns)
+        raise DataError(f"column {column!r} is missing: the input has {found}; expected one with times")
+    kind, value = ratings.schema[column].dataType, quoted(column)
     if isinstance(kind, TimestampType):
         return F.unix_micros(value)
     if isinstance(kind, DateType):

@@ -30,8 +30,8 @@ class Stratum(NamedTuple):
 
     Examples
     --------
-    >>> Stratum("item", 5, 17, 120, Metrics(MetricSettings(), {}, {})).members
-    120
+    >>> Stratum("item", 5, 17, 120, Metrics(MetricSettings(), {}, {})).numbers
+    '5 to 17'
     """
 
     side: str
@@ -47,10 +47,9 @@ class Stratum(NamedTuple):
 
 
 def bounds_of(count: Array, members: Array, most: int) -> list[tuple[int, int, int]]:
-    """Divide numbers of training ratings into strata of about equally many members.
+    """Divide numbers of training ratings into ``most`` strata of about equally many members: lowest, highest, members.
 
-    count, members : (n,) arrays. The distinct numbers, rising, and how many users, or items, have each. Returns
-    (lowest, highest, members) of at most ``most`` strata, rising. No number is in two.
+    count, members : (n,) arrays. The distinct numbers, rising, and how many users, or items, have each.
     """
     middle = np.cumsum(members) - members / 2.0
     part = np.floor(middle / members.sum() * most)

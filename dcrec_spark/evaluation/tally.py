@@ -8,17 +8,15 @@ Only sums reach the driver: their size depends on the number of metrics and repl
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from dcrec_spark.engine.cells import Array, pack, unpack
-from dcrec_spark.evaluation.measures import Measure
+from dcrec_spark.evaluation.measures import Measure, MetricSettings
 from dcrec_spark.kernels.bootstrap import Cells, Pooled, resampled_sums
 from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.metrics import PerRow, error_means
@@ -60,23 +58,8 @@ class Tally(NamedTuple):
     counts: Mapping[str, int | Array]  # plain numbers by name, or an array of them
 
 
-@dataclass(frozen=True)
-class Resampling:
-    """Bootstrap of users and items, each with a seed of its own."""
-
-    replications: int
-    seed: int
-
-    def sums(self, cells: Cells, metrics: Mapping[OfModel, PerRow | Pooled], are_users: bool) -> dict[OfModel, Array]:
-        """Total and weight of metrics of rows, as they are and in each replication. (1 + replications, 2) each.
-
-        are_users : else the rows are items. Users and items have the same draws as rows and as columns.
-        """
-        seeds = self.seed, self.seed + 1
-        sums = resampled_sums(cells, list(metrics.values()), seeds if are_users else seeds[::-1], self.replications)
-        return {name: sums[:, number] for number, name in enumerate(metrics)}
-
-
+NOTHING = Sums({}, {})
+MakeTally = Callable[[pa.Table, MetricSettings], Tally]
 # Names of the arrays of a cell: of three kinds of measures, and of counts.
 _PER_ITEM, _SHOWN, _SUM, _COUNT = "per_item", "shown", "sum", "count"
 
@@ -95,36 +78,32 @@ def _name_arrays(sums: Mapping[OfModel, Array], counts: Mapping[str, int | Array
     return named | {f"{_COUNT} {name}": np.asarray(count) for name, count in counts.items()}
 
 
-def _read(named: Mapping[str, Array]) -> Sums:
+def _read(parts: list[dict[str, Array]]) -> Sums:
+    named = _add(parts)
     counts = {name.partition(" ")[2]: array for name, array in named.items() if name.startswith(_COUNT)}
     return Sums({_of(name): array for name, array in named.items() if name.startswith(_SUM)}, counts)
 
 
-def add_up(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: Resampling) -> Sums:
-    """Add up the tallies of all partitions.
+def add_up(by_user: DataFrame, tally: MakeTally, settings: MetricSettings) -> dict[int, Sums]:
+    """Add up the tallies of all partitions, for each group of rows (column GROUP of whole numbers).
 
-    by_user : All rows of a user lie in one partition. tally : Makes the tally of one partition's rows, at least one.
+    by_user : All rows of a group's user lie in one partition. tally : of one partition's rows, at least one.
     Returns the sums of ``per_user`` over users, of ``per_item`` and ``shown`` over items (each item counts once), of
     ``counts`` over partitions.
     """
-    return add_up_groups(by_user.withColumn(GROUP, F.lit(0)), tally, resampling).get(0, _read({}))
-
-
-def add_up_groups(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resampling: Resampling) -> dict[int, Sums]:
-    """Do as :func:`add_up` for each group (column GROUP of whole numbers), in the same job."""
     require_workers(by_user.sparkSession)
     n_buckets = cores(by_user.sparkSession)
 
     def to_cells(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         filled = [batch for batch in batches if batch.num_rows]
         for group, rows in _split_by_group(pa.Table.from_batches(filled)) if filled else []:
-            cells = _cells(tally(rows), resampling, n_buckets)
+            cells = _cells(tally(rows, settings), settings, n_buckets)
             yield cells.add_column(0, GROUP, pa.array([group] * cells.num_rows, pa.int32()))
 
     def merge(cells: pa.Table) -> pa.Table:
         group, bucket = cells[GROUP][0].as_py(), cells["bucket"][0].as_py()
         parts = [unpack(cell) for cell in cells.sort_by("part")["data"].to_pylist()]
-        sums = _add(parts) if bucket == _USERS else _item_sums(parts, resampling)
+        sums = _add(parts) if bucket == _USERS else _item_sums(parts, settings)
         places = {GROUP: pa.array([group], pa.int32()), "bucket": pa.array([bucket], pa.int32())}
         return pa.table({**places, "data": pa.array([pack(sums)], pa.binary())})
 
@@ -132,7 +111,7 @@ def add_up_groups(by_user: DataFrame, tally: Callable[[pa.Table], Tally], resamp
     grouped = by_user.mapInArrow(to_cells, _CELLS).groupBy(GROUP, "bucket")
     merged = collect_arrow(apply_in_arrow(grouped, merge, schema))
     return {
-        group: _read(_add([unpack(cell) for cell in rows.sort_by("bucket")["data"].to_pylist()]))
+        group: _read([unpack(cell) for cell in rows.sort_by("bucket")["data"].to_pylist()])
         for group, rows in _split_by_group(merged)
     }
 
@@ -142,17 +121,29 @@ def _split_by_group(rows: pa.Table) -> list[tuple[int, pa.Table]]:
     return [(group, rows.filter(pc.field(GROUP) == group).drop_columns([GROUP])) for group in groups]
 
 
-def add_up_here(tally: Tally, resampling: Resampling) -> Sums:
+def add_up_here(tally: Tally, settings: MetricSettings) -> Sums:
     """Add up a tally that has everything, without Spark."""
-    cells = _cells(tally, resampling, 1)
-    parts = {cell["bucket"]: unpack(cell["data"]) for cell in cells.to_pylist()}
+    parts = {cell["bucket"]: unpack(cell["data"]) for cell in _cells(tally, settings, 1).to_pylist()}
     users = parts.pop(_USERS)
-    return _read(_add([users, *(_item_sums([part], resampling) for part in parts.values())]))
+    return _read([users, *(_item_sums([part], settings) for part in parts.values())])
 
 
-def _cells(tally: Tally, resampling: Resampling, n_buckets: int) -> pa.RecordBatch:
+def _resampled(
+    cells: Cells, metrics: Mapping[OfModel, PerRow | Pooled], settings: MetricSettings, are_users: bool
+) -> dict[OfModel, Array]:
+    """Total and weight of metrics of rows, as they are and in each replication. (1 + replications, 2) each.
+
+    are_users : else the rows are items. Users and items have the same draws as rows and as columns.
+    """
+    of_users, of_items = settings.seed, settings.seed + 1
+    seeds = (of_users, of_items) if are_users else (of_items, of_users)
+    sums = resampled_sums(cells, list(metrics.values()), seeds, settings.replications)
+    return {name: sums[:, number] for number, name in enumerate(metrics)}
+
+
+def _cells(tally: Tally, settings: MetricSettings, n_buckets: int) -> pa.RecordBatch:
     of = tally.cells
-    cells = {_USERS: _name_arrays(resampling.sums(of, tally.per_user, are_users=True), tally.counts)}
+    cells = {_USERS: _name_arrays(_resampled(of, tally.per_user, settings, are_users=True), tally.counts)}
     bucket, user = of.col_key % n_buckets, of.row_key[rows_of(of.row_ptr)]
     for number in np.union1d(bucket, tally.tested % n_buckets).tolist():
         here = bucket == number
@@ -173,7 +164,7 @@ def _cells(tally: Tally, resampling: Resampling, n_buckets: int) -> pa.RecordBat
     )
 
 
-def _item_sums(parts: list[dict[str, Array]], resampling: Resampling) -> dict[str, Array]:
+def _item_sums(parts: list[dict[str, Array]], settings: MetricSettings) -> dict[str, Array]:
     """Put the ratings of each item of a bucket together, and measure every item once."""
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     sums: dict[OfModel, Array] = {
@@ -188,7 +179,7 @@ def _item_sums(parts: list[dict[str, Array]], resampling: Resampling) -> dict[st
         user_key, user = np.unique(whole["user"][order], return_inverse=True)
         cells = Cells(np.concatenate([[0], np.cumsum(counts)]), user, item_key, user_key)
         means = {of: error_means(cells.row_ptr, error[order]) for of, error in errors.items()}
-        sums |= resampling.sums(cells, means, are_users=False)
+        sums |= _resampled(cells, means, settings, are_users=False)
     return _name_arrays(
         sums, {"items": len(np.unique(whole["tested"])), "items_measured": len(np.unique(whole["item"]))}
     )

@@ -3,9 +3,6 @@
     p = 1 - exp(-a_hat)        exposure probability of a pair, if exposures are Poisson with mean a_hat
     weight = min(1 / p, cut)   cut: else few pairs would dominate
 
-    exposure = PoissonFactorization().fit(train)
-    evaluate(weigh_by_exposure(exposure.transform(held_out)), columns=Columns(weight="weight"))
-
 The mean of squared errors with these weights is the self-normalised estimate of Schnabel et al. (2016) of the error on
 random pairs, as far as the exposure model is right.
 """

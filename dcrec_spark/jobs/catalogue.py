@@ -47,10 +47,9 @@ def open_catalogue(
     known: Mapping[str, DataFrame],
     cache: Callable[[DataFrame], DataFrame],
 ) -> Catalogue:
-    """Open the catalogue and the excluded pairs, and match them with the ids that the run knows.
+    """Open the catalogue and the excluded pairs. Warn if no excluded pair is known.
 
-    run : gets a warning if no excluded pair is known. known : user, item -> ids of the ratings or of the model, in the
-    first column. cache : persists what is opened.
+    known : user, item -> ids of the ratings or of the model, in the first column. cache : persists what is opened.
     Raises DataError: one of them cannot be opened, or the catalogue has an item in two categories, or no known one.
     """
     items = excluded = None
@@ -62,11 +61,16 @@ def open_catalogue(
         listed = read_listed(spark, SETTING, recommend.catalogue, given, {"item": id_types["item"]}, more)
         require_id_types(listed, {"item_id": id_types["item"]}, SETTING)
         items = cache(listed.where("item_id is not null").distinct())
-        _require_each_once(items, recommend.catalogue)
+        where = f"{SETTING} {recommend.catalogue!r}"
+        first = items.groupBy("item_id").count().where("count > 1").orderBy("item_id").first()
+        if first is not None:
+            raise DataError(f"{where}: item {cut(first['item_id'])} is in {first['count']} categories; expected one")
+        if items.isEmpty():
+            raise DataError(f"{where} lists no item: nothing could be recommended")
         if ids["item"].join(items, "item_id", "left_semi").isEmpty():
             raise DataError(
-                f"{SETTING} {recommend.catalogue!r}: found none of its {items.count()} items in the ratings or the "
-                f"model; expected their ids in its column {given.columns.item!r}"
+                f"{where}: found none of its {items.count()} items in the ratings or the model; expected their ids in "
+                f"its column {given.columns.item!r}"
             )
     if recommend.exclude is not None:
         pairs = read_listed(spark, EXCLUDE, recommend.exclude, given, id_types)
@@ -107,13 +111,3 @@ def require_id_types(listed: DataFrame, expected: dict[str, DataType], setting: 
                 f"{setting}: column {name.removesuffix('_id')} holds {found.simpleString()}; expected "
                 f"{kind.simpleString()}, as the ratings have"
             )
-
-
-def _require_each_once(items: DataFrame, place: str) -> None:
-    first = items.groupBy("item_id").count().where("count > 1").orderBy("item_id").first()
-    if first is not None:
-        raise DataError(
-            f"{SETTING} {place!r}: item {cut(first['item_id'])} is in {first['count']} categories; expected one"
-        )
-    if items.isEmpty():
-        raise DataError(f"{SETTING} {place!r} lists no item: nothing could be recommended")

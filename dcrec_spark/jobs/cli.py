@@ -82,7 +82,7 @@ JOBS = (
     ),
     JobEntry(
         "recommend",
-        "dcrec_spark.jobs.recommend:Recommend",
+        "dcrec_spark.jobs.serve:Recommend",
         "Recommend with a saved model to all of its users, or to a list.",
         """\b
         Reads      model.path: a model of retrain. input: ratings to leave out.
@@ -95,7 +95,7 @@ JOBS = (
     ),
     JobEntry(
         "fold-in",
-        "dcrec_spark.jobs.fold_in:FoldIn",
+        "dcrec_spark.jobs.serve:FoldIn",
         "Recommend to new users by their ratings, without a new fit.",
         """\b
         Reads      model.path: a model of retrain. input: the new users' ratings.
@@ -136,7 +136,6 @@ JOBS = (
 
 class _InOrder(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """List the commands."""
         return list(self.commands)
 
 
@@ -161,12 +160,8 @@ def _complete_setting(ctx: click.Context, _param: click.Parameter, incomplete: s
     return [f"{name}=" for name in names if name.startswith(incomplete)]
 
 
-_config_option = click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Read settings from this YAML file. `dcrec settings` prints all of them.",
-)
+_config_help = "Read settings from this YAML file. `dcrec settings` prints all of them."
+_config_option = click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help=_config_help)
 _set_option = click.option(
     "--set",
     "overrides",
@@ -209,13 +204,10 @@ for _entry in JOBS:
 
 @contextmanager
 def _places(config: Path | None, overrides: tuple[str, ...]) -> Iterator[tuple[Reporter, Places]]:
-    """Open the places of the settings."""
-    with (
-        report_errors() as reporter,
-        explain_unreachable(),
-        open_places(load_config(PlacesConfig, config, overrides)) as places,
-    ):
-        yield reporter, places
+    with report_errors() as reporter, explain_unreachable():
+        settings = load_config(PlacesConfig, config, overrides)
+        with open_places(settings) as places:
+            yield reporter, places
 
 
 @dcrec.command("runs", short_help="List the published runs of each place.", epilog=_EXIT_CODES)
@@ -329,9 +321,6 @@ def _settings() -> None:
     click.echo(conf_file("base.yaml").read_text(encoding="utf-8"), nl=False)
 
 
-# ---- errors, signals, logs
-
-
 @contextmanager
 def report_errors() -> Iterator[Reporter]:
     """Set up logs and signals, and end the process with the exit code of an error that was raised on purpose."""
@@ -376,7 +365,6 @@ class _ToStderr(logging.Handler):
     """What libraries log and warn of, as lines of the same log."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line."""
         sys.stderr.write(f"{self.format(record)}\n")
 
 

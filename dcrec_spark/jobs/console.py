@@ -32,8 +32,7 @@ _log = structlog.get_logger()
 class Reporter(AbstractContextManager["Reporter"]):
     """Steps with their times, iterations with their objective, and a summary at the end.
 
-    timings : seconds of each step so far, by name. done : whether the run is published, so that no
-    signal stops it.
+    timings : seconds of each step so far, by name. done : whether the run is published, so that no signal stops it.
     for_people : whether people read the log, who need no line for each iteration, and no error twice.
     """
 
@@ -48,15 +47,9 @@ class Reporter(AbstractContextManager["Reporter"]):
         self._stage: str | None = None
 
     def _new_display(self) -> Progress:
-        return Progress(
-            SpinnerColumn(finished_text="[green]✓"),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            console=self.console,
-        )
+        spinner, done = SpinnerColumn(finished_text="[green]✓"), TimeRemainingColumn(elapsed_when_finished=True)
+        name, note = TextColumn("{task.description}"), TextColumn("{task.fields[note]}")
+        return Progress(spinner, name, BarColumn(bar_width=24), MofNCompleteColumn(), note, done, console=self.console)
 
     def __enter__(self) -> Self:
         if self._live:
@@ -98,10 +91,7 @@ class Reporter(AbstractContextManager["Reporter"]):
         return iteration
 
     def counter(self, name: str, total: int) -> Callable[[str], None]:
-        """Return what to call with a note when one of ``total`` things is done: a tick of a bar, or a log line.
-
-        Of things done within a second one is logged.
-        """
+        """Return what to call with a note when one of ``total`` things is done: a tick, or a log line each second."""
         done, last = itertools.count(1), {"logged": 0.0}
 
         def count(note: str) -> None:

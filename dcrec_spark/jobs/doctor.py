@@ -6,10 +6,8 @@ The checks call the functions that a run calls.
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 
-import numpy as np
-import pyarrow as pa
-import pyspark
 from pyspark.sql import SparkSession
 from rich.table import Table
 from rich.text import Text
@@ -77,8 +75,7 @@ def _examine(subject: str, check: Callable[..., str], *given: object) -> Finding
 
 
 def _packages() -> str:
-    versions = {"pyspark": pyspark.__version__, "numpy": np.__version__, "pyarrow": pa.__version__}
-    installed = ", ".join(f"{name} {number}" for name, number in versions.items())
+    installed = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "numpy", "pyarrow"))
     return f"dcrec-spark {__version__}, Python {sys.version.split()[0]}, {installed}"
 
 

@@ -36,10 +36,7 @@ class Features:
         return [f"{side}s   features {', '.join(table.columns[1:])}" for side, table in self.of.items()]
 
     def note(self, run: Run, ratings: DataFrame) -> None:
-        """Note columns, rows and matches in the record. The fingerprint of the data covers the tables from here on.
-
-        ratings : valid ones.
-        """
+        """Note columns, rows and matches in the record. The fingerprint of the data covers the tables from here on."""
         marks = []
         for side, table in self.of.items():
             names = table.columns[1:]
@@ -54,14 +51,12 @@ class Features:
                 )
             marks += [side, json.dumps(names), fingerprint(table.toDF(*(f"c{at}" for at in range(len(table.columns)))))]
         if marks:
-            run.data_fingerprint = hashlib.sha256(" ".join([str(run.data_fingerprint), *marks]).encode()).hexdigest()[
-                :24
-            ]
+            all_marks = " ".join([str(run.data_fingerprint), *marks])
+            run.data_fingerprint = hashlib.sha256(all_marks.encode()).hexdigest()[:24]
 
     def of_model(self, model: AnyModel, warnings: list[str], sides: tuple[str, ...] = _SIDES) -> "Features":
-        """Return the columns that a model has learned from, under its name of the ids.
+        """Return the columns that a model has learned from, under its name of the ids. Warn of a table that is missing.
 
-        warnings : gets a sentence for a table that is missing.
         Raises ConfigError: the model has no features of a side, or a table lacks a column.
         """
         chosen = {}
@@ -88,7 +83,6 @@ class Features:
 def open_features(context: Context[Any], ratings: DataFrame, sides: tuple[str, ...] = _SIDES) -> Features:
     """Open the features that ``input`` names, cached until the job ends.
 
-    ratings : as ``read_ratings`` returns them.
     Raises DataError: a table cannot be opened, a column is no number, an id is there twice, or no rating has its ids.
     """
     config: ReadingConfig = context.config

@@ -53,10 +53,7 @@ _log = structlog.get_logger()
 
 
 class StoredCheckpoints:
-    """:class:`~dcrec_spark.models.fitting.stages.FitCheckpoints` in a directory of Parquet files.
-
-    directory : of this fit. seconds : from one checkpoint to the next. run : notes where the fit resumed.
-    """
+    """:class:`~dcrec_spark.models.fitting.stages.FitCheckpoints` in a directory of Parquet files."""
 
     def __init__(
         self, spark: SparkSession, files: Directories | ObjectFiles, directory: str, seconds: float, run: Run
@@ -75,13 +72,20 @@ class StoredCheckpoints:
     def keep(self, stage: str, sweep: KeptSweep) -> None:
         """Write a sweep, and then remove the stage's earlier ones but for the one that this run kept before."""
         files, name = self._files, f"{stage}-{len(sweep.past.objective)}{self._ending}"
-        with _explain_full_disk(name), _stage(files, f"{self._directory}/{name}") as making:
-            tables = {}
-            for table, frame in sweep.tables.items():
-                rows = write_table(files, f"{making}/{table}", frame, "output.path").rows
-                tables[table] = fingerprint(files, f"{making}/{table}", rows)._asdict()
-            facts = {"past": asdict(sweep.past), "shared": sweep.shared, "tables": tables}
-            files.write(f"{making}/{_SWEEP}", sealed(facts))
+        try:
+            with _stage(files, f"{self._directory}/{name}") as making:
+                tables = {}
+                for table, frame in sweep.tables.items():
+                    rows = write_table(files, f"{making}/{table}", frame, "output.path").rows
+                    tables[table] = fingerprint(files, f"{making}/{table}", rows)._asdict()
+                facts = {"past": asdict(sweep.past), "shared": sweep.shared, "tables": tables}
+                files.write(f"{making}/{_SWEEP}", sealed(facts))
+        except (OSError, *SPARK_FAILURES) as error:
+            reason = full_disk(error)
+            if reason is None or interruption(error) is not None:
+                raise
+            # Named, because without checkpoints the run may succeed.
+            raise DiskFullError(f"in the checkpoint {name} of the fit: {reason}") from error
         stay = {name, self._kept_last.get(stage), *self._begun_from}
         for other in self._names(stage):
             if other not in stay and other.endswith(self._ending):
@@ -125,19 +129,7 @@ class StoredCheckpoints:
         names = [entry.name for entry in self._files.list(self._directory) if entry.name.startswith(f"{stage}-")]
         if isinstance(self._files, ObjectFiles):
             names = [name for name in names if self._files.exists(f"{self._directory}/{name}/{_SWEEP}")]
-        return sorted(names, key=_sweep_in)
-
-
-@contextmanager
-def _explain_full_disk(checkpoint: str) -> Iterator[None]:
-    """Name the checkpoint that met a full disk: without checkpoints the run may succeed."""
-    try:
-        yield
-    except (OSError, *SPARK_FAILURES) as error:
-        reason = full_disk(error)
-        if reason is None or interruption(error) is not None:
-            raise
-        raise DiskFullError(f"in the checkpoint {checkpoint} of the fit: {reason}") from error
+        return sorted(names, key=lambda name: int(name.split("-")[1]))
 
 
 @contextmanager
@@ -198,22 +190,12 @@ def remove_checkpoints(context: Context[RetrainConfig]) -> None:
 def kept_sweeps(files: Files, root: str, run: Run) -> list[str]:
     """Name the checkpoints of this run's fit, those of the later stage last."""
     names = [entry.name for entry in files.list(f"{root}/{_name(run)}") if not entry.name.startswith(".")]
-    return sorted(names, key=lambda name: (name.split("-")[0], _sweep_in(name)))
-
-
-def _sweep_in(name: str) -> int:
-    """Return how many sweeps a stage had made, by the name of what is kept of it."""
-    return int(name.split("-")[1])
+    return sorted(names, key=lambda name: (name.split("-")[0], int(name.split("-")[1])))
 
 
 def _name(run: Run) -> str:
     start = None if run.source is None else run.source.model_version
-    parts: Mapping[str, Any] = {
-        "settings": config_hash(run.config),
-        "data": run.data_fingerprint,
-        "start": start,
-        "version": __version__,
-    }
+    parts = {"settings": config_hash(run.config), "data": run.data_fingerprint, "start": start, "version": __version__}
     return PREFIX + hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 

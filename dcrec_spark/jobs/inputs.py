@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -14,6 +14,7 @@ from dcrec_spark.data.validation.row_rules import ALL_DAYS, Window
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.jobs.job import Context, Job, ResultT
+from dcrec_spark.jobs.run_record import fingerprint
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
 from dcrec_spark.models.fitting.checks import require_same_ids
 from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
@@ -21,11 +22,10 @@ from dcrec_spark.settings.tables import OF_RATED_PAIRS
 from dcrec_spark.storage.files import open_files
 
 T = TypeVar("T")
-ReadingT = TypeVar("ReadingT", bound=ReadingConfig)
 ServingT = TypeVar("ServingT", bound=ServingConfig)
 
 
-def open_ratings(context: Context[ReadingT]) -> DataFrame:
+def open_ratings(context: Context[Any]) -> DataFrame:
     """Open the ratings that the settings name, and note their snapshot. See ``read_ratings``."""
     given = pin_snapshot(context.spark, context.config.input)
     context.run.input_snapshot = given.snapshot
@@ -34,10 +34,7 @@ def open_ratings(context: Context[ReadingT]) -> DataFrame:
 
 
 def other_input(given: InputConfig, path: str, name: str) -> InputConfig:
-    """Return the settings of further ratings, at ``path``, which the setting ``name`` has: else those of the input.
-
-    Raises ConfigError: the input is read by a query, which would be theirs too.
-    """
+    """Return the settings of further ratings, at ``path``. Raises ConfigError: a query of the input would be theirs."""
     if given.format == "jdbc" and "query" in given.options:
         raise ConfigError(
             f"setting {name}: input.options.query would be used for these ratings too; name those of the input with "
@@ -54,7 +51,7 @@ def name_setting(name: str, read: Callable[[], T]) -> T:
         raise DataError(f"setting {name}: {error}") from error
 
 
-def validate_other(context: Context[ReadingT], raw: DataFrame, name: str) -> Validated:
+def validate_other(context: Context[Any], raw: DataFrame, name: str) -> Validated:
     """Validate ratings of the setting ``name``, which no model is fitted to. Released at the end."""
     # The limits on how many ratings a user or an item has are for fits.
     lifted = {"min_ratings_per_user": 1, "min_ratings_per_item": 1, "max_ratings_per_user": None}
@@ -83,7 +80,7 @@ def window_of(config: ReadingConfig, raw: DataFrame) -> Window:
     return Window(given.since, day if given.until is None and is_past else given.until)
 
 
-def validate_input(context: Context[ReadingT], raw: DataFrame, to_fit: bool = False) -> Validated:
+def validate_input(context: Context[Any], raw: DataFrame, to_fit: bool = False) -> Validated:
     """Validate ratings, noted in the record and released at the end. to_fit : whether a model is fitted to them."""
     config, window = context.config, window_of(context.config, raw)
     context.run.input_window = window
@@ -91,22 +88,15 @@ def validate_input(context: Context[ReadingT], raw: DataFrame, to_fit: bool = Fa
         outcome = config.outcome if isinstance(config, FittingConfig) else None
         signed = outcome is not None and outcome.outcome in OF_RATED_PAIRS
         equal = not signed or bool(outcome and outcome.unobserved_weight)
-        valid = validate(
-            raw,
-            config.validation,
-            seed=config.run.seed,
-            to_fit=to_fit,
-            window=window,
-            signed=signed,
-            equal=equal,
-            refused=context.run.note_refusal,
-        )
+        of_fit = {"to_fit": to_fit, "signed": signed, "equal": equal}
+        refused = context.run.note_refusal
+        valid = validate(raw, config.validation, seed=config.run.seed, window=window, refused=refused, **of_fit)
         context.resources.callback(valid.unpersist)
-        context.run.note_validation(valid)
+        run = context.run
+        run.counts, run.reasons = run.counts | valid.counts, dict(valid.reasons)
+        run.warnings += valid.warnings
+        run.data_fingerprint = fingerprint(valid.ratings)
     return valid
-
-
-# ---- saved models
 
 
 @dataclass(frozen=True)
@@ -124,22 +114,14 @@ class ServingJob(Job[ServingT, ServedT, ResultT]):
     """A job that begins with a saved model."""
 
     def check(self, config: ServingT) -> None:
-        """Refuse a configuration that names no model."""
-        require_model_path(config)
+        if config.model.path is None:
+            raise ConfigError(
+                "setting model.path: found null, expected a saved model, the directory of a run, or an output directory"
+            )
 
     def plan(self, context: Context[ServingT], inputs: ServedT) -> list[str]:
-        """Name the ratings and the model."""
         source = inputs.saved.source
         return [input_line(context.config, inputs.ratings), f"model   {source.model_version} {source.path}"]
-
-
-def require_model_path(config: ServingConfig) -> str:
-    """Return where the saved model is. Raises ConfigError: the configuration does not say."""
-    if config.model.path is None:
-        raise ConfigError(
-            "setting model.path: found null, expected a saved model, the directory of a run, or an output directory"
-        )
-    return config.model.path
 
 
 def load_served_model(context: Context[ServingT]) -> SavedModel:
@@ -147,7 +129,7 @@ def load_served_model(context: Context[ServingT]) -> SavedModel:
 
     Raises ConfigError: the job would publish where the model is published. DataError : there is no model to load.
     """
-    saved = load_model(context.spark, require_model_path(context.config), "model.path")
+    saved = load_model(context.spark, str(context.config.model.path), "model.path")
     context.resources.callback(saved.model.release)
     files, root = open_files(context.output, context.spark)
     if saved.source.path.startswith(f"{files.uri(root)}/"):

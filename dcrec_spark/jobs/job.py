@@ -52,11 +52,9 @@ class NothingNew(Exception):
 class Context(Generic[ConfigT]):
     """What a job has at hand while it runs.
 
-    config : the settings of this job. spark : the session. reporter : shows the steps of the job, and times them.
     run : the record of this run, filled as the job goes. A dry run writes it nowhere.
     output : where the job publishes. resources : releases what the job caches, in success and failure.
-    base : what readers had when the run began. before : the run that they had, to compare with. None if there was none,
-    or its record is damaged.
+    base : what readers had when the run began. before : the run that they had, unless its record is damaged.
     """
 
     config: ConfigT
@@ -80,8 +78,7 @@ class Outputs(Generic[ResultT]):
 
     tables : published name -> rows, each written once. folders : what else appears in the run's directory, by name.
     result : what the caller of the runner gets, such as the fitted model.
-    seen : user_id, item_id of pairs that must not be recommended. None: none. catalogue : what may be in the lists.
-    length : items that each list should have. A shorter one counts as short.
+    seen : user_id, item_id of pairs that must not be recommended. length : items that each list should have.
     training : item_id of each rating, by which the lists are described. None: only their sizes are.
     """
 
@@ -106,8 +103,7 @@ class Finished(Generic[ResultT]):
 class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
     """One job: ``ConfigT`` is its configuration, ``InputsT`` what it opens, ``ResultT`` what its caller gets.
 
-    config_type : ``ConfigT``. last_step : name of the step that writes the tables, in which Spark computes most of
-    them.
+    last_step : name of the step that writes the tables, in which Spark computes most of them.
     """
 
     config_type: ClassVar[type[JobConfig]]
@@ -130,9 +126,7 @@ class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
         """Make the tables of the inputs."""
 
     def load(self, context: Context[ConfigT], outputs: Outputs[ResultT]) -> str:
-        """Publish the tables and the row of this run in ``runs``. Returns the directory of the run as a URI.
-
-        The staged tables are audited first, so that the row holds what the audit found.
+        """Publish the tables and, once they are audited, the row of this run. Returns its directory as a URI.
 
         Raises AuditError, ConflictError: nothing is published, the tables of before stay.
         """
@@ -164,9 +158,6 @@ def _prune(directory: Output, keep: int | None) -> None:
             directory.prune(keep)
     except (OSError, DcrecError) as error:
         _log.warning("old runs could not be removed", reason=str(error))
-
-
-# ---- audit of the staged tables
 
 
 def audit_tables(context: Context[ConfigT], outputs: Outputs[ResultT], staged: StagedRun) -> Mapping[str, DataFrame]:
@@ -246,8 +237,10 @@ def run_summary(run: Run, directory: str) -> RenderableType:
         facts.add_row("exposure check", f"passed (p {p:.3f})" if check["passed"] else result)
     if run.lists is not None:
         facts.add_row("lists", run.lists.summary)
-    if run.compared is not None:
-        facts.add_row("held out", _compared_line(run.compared))
+    if (compared := run.compared) is not None:
+        found = ", ".join(f"{value['value']:.3f} ({name})" for name, value in compared["models"].items())
+        skipped = f"not compared with popularity: {compared['skipped']}"
+        facts.add_row("held out", skipped if compared["skipped"] else f"{compared['metric']} {found}")
     if run.since is not None:
         last = run.since["counts"]
         both = [name for name in ("accepted", "rejected", "users", "items") if name in counts and name in last]
@@ -266,10 +259,3 @@ def run_summary(run: Run, directory: str) -> RenderableType:
     facts.add_row("tables", Text(directory.removeprefix("file://"), overflow="fold"))
     title = f"run {run.run_id} published, model {run.model_version}"
     return Group(Text(title, style="bold green"), facts)
-
-
-def _compared_line(compared: Mapping[str, Any]) -> str:
-    if compared["skipped"] is not None:
-        return f"not compared with popularity: {compared['skipped']}"
-    values = [f"{value['value']:.3f} ({name})" for name, value in compared["models"].items()]
-    return f"{compared['metric']} {', '.join(values)}"

@@ -17,7 +17,7 @@ from dcrec_spark.config.load import resolved
 from dcrec_spark.data.validation.several_rows import LIMITS
 from dcrec_spark.data.validation.validate import UNTIMED
 from dcrec_spark.errors import AuditError, DataError, FitError
-from dcrec_spark.evaluation.baselines import POPULARITY, item_statistics, one_list_for_all
+from dcrec_spark.evaluation.baselines import POPULARITY, rank_by_popularity
 from dcrec_spark.evaluation.measures import Columns, Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_ranking
 from dcrec_spark.evaluation.result import Estimate, Metrics
@@ -51,7 +51,7 @@ _CHECKED_SHARE, _MOST_CHECKED, _MOST_SCORED = 0.05, 2_000_000, 100_000_000
 
 
 class FitParts(NamedTuple):
-    """train : ratings of the fit. held_out : user_id, item_id, rating, and more. None: nothing."""
+    """Ratings of the fit, and those that are held out, if any."""
 
     train: DataFrame
     held_out: DataFrame | None
@@ -73,16 +73,13 @@ def compare_input(context: Context[RetrainConfig]) -> None:
     fall = max(0.0, 1.0 - new / old)
     fewer = f"{new:,} ratings were accepted, and {old:,} in the run before, {fall:.1%} fewer"
     bad, grown = new_rejects(run, last, context.config.validation.max_reject_share)
+    verdicts = []
+    if (most := limits.max_volume_fall) is not None:
+        verdicts.append(Verdict("max_volume_fall", fall, most, fall <= most, fewer))
     # By other rules, other rows are rejected: this is no news.
-    most = limits.max_new_rejects if _rules(resolved(context.config)) == _rules(last["configuration"]) else None
-    verdicts = [
-        Verdict(check, found, limit, found <= limit, about)
-        for check, found, limit, about in (
-            ("max_volume_fall", fall, limits.max_volume_fall, fewer),
-            ("max_new_rejects", bad, most, "; ".join(grown)),
-        )
-        if limit is not None and about
-    ]
+    same_rules = _rules(resolved(context.config)) == _rules(last["configuration"])
+    if (most := limits.max_new_rejects) is not None and same_rules and grown:
+        verdicts.append(Verdict("max_new_rejects", bad, most, bad <= most, "; ".join(grown)))
     failed = {verdict.check for verdict in verdicts if not verdict.passed}
     run.warnings += [fewer] if fall >= _WARNED_FALL and "max_volume_fall" not in failed else []
     run.warnings += grown if "max_new_rejects" not in failed else []
@@ -144,11 +141,8 @@ def hold_out(context: Context[RetrainConfig], ratings: DataFrame) -> FitParts:
 
 
 def check_exposures(context: Context[RetrainConfig], ratings: DataFrame, exposure: PoissonFactorization) -> None:
-    """Check the exposure model before it is fitted. A model without a confounder is not checked.
+    """Check the exposure model before it is fitted, by one more fit of stage 1. The record gets the figures.
 
-    The figures go into the record of the run, a failure also into its warnings. The check fits stage 1 once more.
-
-    ratings : those of the fit. exposure : stage 1 as configured.
     Raises AuditError: the check fails, audit.exposure_check is refuse, and audit.force is not set.
     """
     action = context.config.audit.exposure_check
@@ -160,13 +154,10 @@ def check_exposures(context: Context[RetrainConfig], ratings: DataFrame, exposur
     context.run.note_check(check)
     if check.passed:
         return
-    remedy = "another exposure.rank may pass, or outcome.adjustment=none does without a_hat"
+    why = f"{check.summary}; another exposure.rank may pass, or outcome.adjustment=none does without a_hat"
     if action == "refuse" and not context.config.audit.force:
-        raise AuditError(
-            f"setting audit.exposure_check=refuse: {check.summary}; {remedy}; "
-            "audit.exposure_check=warn publishes the run"
-        )
-    context.run.warnings.append(f"{check.summary}; {remedy}")
+        raise AuditError(f"setting audit.exposure_check=refuse: {why}; audit.exposure_check=warn publishes the run")
+    context.run.warnings.append(why)
 
 
 def compare_models(context: Context[RetrainConfig], model: AnyModel, parts: FitParts) -> None:
@@ -178,10 +169,17 @@ def compare_models(context: Context[RetrainConfig], model: AnyModel, parts: FitP
         last = _last_model(context, model)
         if last is not None:
             vectors[LAST] = last.scoringVectors()
-        counts = item_statistics(parts.train).select("item_id", F.col("ratings").alias("score"))
-        vectors[POPULARITY] = one_list_for_all(vectors[NEW], counts)
+        vectors[POPULARITY] = rank_by_popularity(vectors[NEW], parts.train)
         metrics = _measure(context, vectors, parts)
-    context.run.enforce(_verdicts(context, metrics))
+    measure, verdicts = _measure_of(metrics), []
+    values = {name: metrics.estimates(name)[measure] for name in metrics.scores}
+    _note_compared(context.run, values, None, measure)
+    for check, name in (("max_loss", LAST), ("max_below_popularity", POPULARITY)):
+        limit = getattr(context.config.audit, check)
+        if limit is not None and name in values:
+            difference = metrics.difference(NEW, name).estimates()[measure]
+            verdicts.append(_compare(check, limit, measure, (name, values[name]), values[NEW], difference))
+    context.run.enforce(verdicts)
 
 
 def check_lists(
@@ -191,8 +189,6 @@ def check_lists(
 
     A fit of its own, in this process, leaves these ratings out: the published model has them all.
 
-    Parameters
-    ----------
     outcome, exposure : both stages as configured, from a cold start.
     """
     if context.config.audit.list_check == "off" or parts.held_out is not None:
@@ -207,9 +203,21 @@ def check_lists(
         return
     with context.reporter.step("compare the lists with popularity"):
         try:
-            _note_lists(run, _without_some(context, ratings, outcome, exposure))
+            metrics = _without_some(context, ratings, outcome, exposure)
         except (DataError, FitError) as error:  # too few ratings to leave some out
             _note_compared(run, {}, str(error))
+            return
+    measure = _measure_of(metrics)
+    new, popular = (metrics.scores[name][measure].resampled for name in (NEW, POPULARITY))
+    _note_compared(run, {name: metrics.estimates(name)[measure] for name in metrics.scores}, None, measure)
+    above = percentile_interval(new[1:] - popular[1:] / 2, metrics.settings.confidence)
+    if new[0] < popular[0] / 2 and above is not None and above[1] < 0:  # all of the interval is below a half
+        run.warnings.append(
+            f"on a twentieth of the ratings, held out of a fit of its own, {measure} of the lists is {new[0]:.3f}, and "
+            f"{popular[0]:.3f} of the most rated items, less than half of it. Lists by potential rating need not win "
+            "where people chose what to rate. Look at them, and compare recommend.exposure_weight=0.25, which ranks by "
+            "what people come across too"
+        )
 
 
 def _without_some(
@@ -235,22 +243,6 @@ def _without_some(
     return new.join(popular)
 
 
-def _note_lists(run: Run, metrics: Metrics) -> None:
-    """Note what the lists have of popularity's metric. Warn where all of the interval is below a half."""
-    measure = _measure_of(metrics)
-    new, popular = (metrics.scores[name][measure].resampled for name in (NEW, POPULARITY))
-    _note_compared(run, {name: metrics.estimates(name)[measure] for name in metrics.scores}, None, measure)
-    above = percentile_interval(new[1:] - popular[1:] / 2, metrics.settings.confidence)
-    if new[0] >= popular[0] / 2 or above is None or above[1] >= 0:
-        return
-    run.warnings.append(
-        f"on a twentieth of the ratings, held out of a fit of its own, {measure} of the lists is {new[0]:.3f}, and "
-        f"{popular[0]:.3f} of the most rated items, less than half of it. Lists by potential rating need not win "
-        "where people chose what to rate. Look at them, and compare recommend.exposure_weight=0.25, which ranks by "
-        "what people come across too"
-    )
-
-
 def _measure_of(metrics: Metrics) -> Measure:
     """Return the measure by which lists are compared."""
     return Measure(MeasureKind.NDCG, metrics.settings.ks[0], over_catalogue=True)
@@ -268,12 +260,12 @@ def _last_model(context: Context[RetrainConfig], model: AnyModel) -> AnyModel | 
     saved = load_previous(context.spark, context.before, context.run.warnings)
     if saved is None:
         return None
-    last = saved.model
-    context.resources.callback(last.release)
-    if [t.schema["id"].dataType for t in last.tables()] != [t.schema["id"].dataType for t in model.tables()]:
+    context.resources.callback(saved.model.release)
+    last, this = ([table.schema["id"].dataType for table in of.tables()] for of in (saved.model, model))
+    if last != this:
         context.run.warnings.append("the last published model has ids of another type: it was not compared with")
         return None
-    return last
+    return saved.model
 
 
 def _measure(context: Context[RetrainConfig], vectors: dict[str, ScoringVectors], parts: FitParts) -> Metrics:
@@ -298,21 +290,6 @@ def _measure(context: Context[RetrainConfig], vectors: dict[str, ScoringVectors]
     return reduce(Metrics.join, measured)
 
 
-def _verdicts(context: Context[RetrainConfig], metrics: Metrics) -> list[Verdict]:
-    limits = context.config.audit
-    measure = _measure_of(metrics)
-    values = {name: metrics.estimates(name)[measure] for name in metrics.scores}
-    new = values[NEW]
-    _note_compared(context.run, values, None, measure)
-    verdicts = []
-    for check, name in (("max_loss", LAST), ("max_below_popularity", POPULARITY)):
-        limit = getattr(limits, check)
-        if limit is not None and name in values:
-            difference = metrics.difference(NEW, name).estimates()[measure]
-            verdicts.append(_compare(check, limit, measure, (name, values[name]), new, difference))
-    return verdicts
-
-
 def _compare(
     check: str, limit: float, measure: str, other: tuple[str, Estimate], new: Estimate, difference: Estimate
 ) -> Verdict:
@@ -322,7 +299,6 @@ def _compare(
         return Verdict(check, 0.0, limit, True, f"{measure} of the {name} is 0, and {new.value:.4g} of this model")
     worse = [None if value is None else -value / old.value for value in (difference.ci_high, difference.ci_low)]
     loss = -difference.value / old.value
-    about = f"{measure} is {new.value:.4g}, and {old.value:.4g} of the {name}, {loss:.1%} below"
-    if loss <= 0:
-        about = f"{measure} is {new.value:.4g}, and {old.value:.4g} of the {name}"
+    about = f"{measure} is {new.value:.4g}, and {old.value:.4g} of the {name}"
+    about += f", {loss:.1%} below" if loss > 0 else ""
     return Verdict(check, loss, limit, loss <= limit, about, *worse)

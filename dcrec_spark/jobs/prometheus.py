@@ -57,8 +57,7 @@ def write_metrics(path: str | None, facts: Mapping[str, Any]) -> None:
     """Replace the metrics of the run before. Nothing without a path."""
     if path is None:
         return
-    # The collector reads *.prom, and so never this one.
-    making = Path(f"{path}.{uuid4().hex[:8]}.part")
+    making = Path(f"{path}.{uuid4().hex[:8]}.part")  # which the collector does not read
     try:
         making.parent.mkdir(parents=True, exist_ok=True)
         before = Path(path).read_text(encoding="utf-8") if Path(path).is_file() else ""

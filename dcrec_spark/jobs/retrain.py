@@ -61,7 +61,6 @@ class Retrain(Job[RetrainConfig, RetrainInputs, AnyModel]):
     last_step = "rank and publish"
 
     def extract(self, context: Context[RetrainConfig]) -> RetrainInputs:
-        """Open the ratings. Load the model to start from, which has to fit them and the settings."""
         config, ratings = context.config, open_ratings(context)
         known = {side: ratings.select(f"{side}_id") for side in ("user", "item")}
         catalogue = open_catalogue(context.run, config.recommend, config.input, known, context.cache)
@@ -70,7 +69,6 @@ class Retrain(Job[RetrainConfig, RetrainInputs, AnyModel]):
         return inputs
 
     def transform(self, context: Context[RetrainConfig], inputs: RetrainInputs) -> Outputs[AnyModel]:
-        """Validate, fit both stages, rank."""
         config, run = context.config, context.run
         run.input_window = window_of(config, inputs.ratings)
         skip_if_unchanged(context)
@@ -96,19 +94,14 @@ class Retrain(Job[RetrainConfig, RetrainInputs, AnyModel]):
         return Outputs(tables, model, folders, left_out, inputs.catalogue, config.recommend.top_n, parts.train)
 
     def load(self, context: Context[RetrainConfig], outputs: Outputs[AnyModel]) -> str:
-        """Publish, and remove the checkpoints of the fit."""
         where = super().load(context, outputs)
         remove_checkpoints(context)
         return where
 
     def plan(self, context: Context[RetrainConfig], inputs: RetrainInputs) -> list[str]:
-        """Name the ratings, and the kind of model."""
         outcome = context.config.outcome
         model = f"model   {outcome.outcome}, adjustment {outcome.adjustment}"
         return [input_line(context.config, inputs.ratings), *inputs.features.lines(), model]
-
-
-# ---- unchanged input
 
 
 def skip_if_unchanged(context: Context[RetrainConfig]) -> None:
@@ -123,22 +116,21 @@ def skip_if_unchanged(context: Context[RetrainConfig]) -> None:
         return
     if context.before is None or not is_comparable(context.before.record, run.job):
         return
-    last = context.before.record
-    this = run.facts("running", 0, None)
+    last, this = context.before.record, run.facts("running", 0, None)
     same_version = this["versions"]["dcrec-spark"] == last["versions"]["dcrec-spark"]
     if not same_version or this["config_hash"] != last["config_hash"] or _settings(this) != _settings(last):
         return
-    marks = {}
+    marks = []
     if run.reasons == last["reasons"]:  # a file that is all bad leaves the ratings as they were
-        marks["fingerprint"] = run.data_fingerprint, last["data_fingerprint"]
-    of_features = given.user_features is not None or given.item_features is not None
-    same_days = this["input_window"] == last["input_window"]
-    if run.input_table_id == last["input_table_id"] and same_days and not of_features:
-        marks["snapshot"] = (run.input_snapshot, last["input_snapshot"])
-    for name, (now, before) in marks.items():
-        if now is not None and now == before:
+        marks.append("data_fingerprint")
+    has_features = given.user_features is not None or given.item_features is not None
+    if not has_features and all(this[name] == last[name] for name in ("input_table_id", "input_window")):
+        marks.append("input_snapshot")
+    for mark in marks:
+        if this[mark] is not None and this[mark] == last[mark]:
             run.unchanged_since = last["run_id"]
-            raise NothingNew(f"the ratings have the {name} {now}, as in run {last['run_id']}, which stays")
+            name = mark.partition("_")[2]
+            raise NothingNew(f"the ratings have the {name} {this[mark]}, as in run {last['run_id']}, which stays")
 
 
 def is_comparable(record: Mapping[str, Any], job: str) -> bool:
@@ -154,19 +146,15 @@ def _settings(record: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-# ---- the fit
-
-
 def _require_fillable_ranks(config: RetrainConfig, ratings: DataFrame) -> None:
     """Refuse a rank above 10 that exceeds the number of users or items. Raises ConfigError: names the setting."""
     ranks = {"exposure.rank": config.exposure.rank, "outcome.rank": config.outcome.rank}
-    large = {name: rank for name, rank in ranks.items() if rank > _ANY_RANK}
-    if not large:
+    if max(ranks.values()) <= _ANY_RANK:
         return
     sizes = ratings.agg(*(F.countDistinct(f"{side}_id").alias(f"{side}s") for side in ("user", "item"))).collect()[0]
     fewest = min(sizes.asDict(), key=lambda name: sizes[name])
     most = max(_ANY_RANK, sizes[fewest])
-    for name, rank in large.items():
+    for name, rank in ranks.items():
         if rank > most:
             raise ConfigError(
                 f"setting {name}: found {rank}, expected at most {most}: rank can't exceed the number of users or "
@@ -206,21 +194,14 @@ def _fit(context: Context[RetrainConfig], inputs: RetrainInputs, ratings: DataFr
     iterations = {"exposure": config.exposure.max_iter, "outcome": config.outcome.max_iter}
     outcome.listener = exposure.listener = context.reporter.listener(iterations)
     outcome.checkpoints = exposure.checkpoints = checkpoints_of(context)
-    estimator = _blend(config, outcome) if config.model.blend else outcome
+    members = {str(name): outcome.copy().setParams(**MEMBERS[name]) for name in config.model.blend}
+    estimator = Blend(members, seed=config.run.seed) if members else outcome
     estimator.listener, estimator.checkpoints = outcome.listener, outcome.checkpoints
     with context.reporter.step("fit"):
         model = estimator.fit(ratings)
     if not any(map(_tells_items_apart, members_of(model).values())):
         raise FitError(f"{'; '.join(map(str, model.degeneracies))}; biases and gamma tell no items apart either")
     return model
-
-
-def _blend(config: RetrainConfig, outcome: DeconfoundedMF) -> Blend:
-    """Make a blend of models with the settings of ``outcome``, but for what makes them members."""
-    members: dict[str, DeconfoundedMF] = {
-        name: outcome.copy().setParams(**MEMBERS[name]) for name in config.model.blend
-    }
-    return Blend(members, seed=config.run.seed)
 
 
 def _tells_items_apart(model: DeconfoundedMFModel) -> bool:

@@ -5,6 +5,7 @@ import json
 import platform
 import secrets
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from importlib.metadata import version
@@ -17,7 +18,6 @@ from dcrec_spark.config.load import config_hash, resolved
 from dcrec_spark.config.secrets import masked_all
 from dcrec_spark.config.sections import AuditConfig, JobConfig
 from dcrec_spark.data.validation.row_rules import ALL_DAYS, Window
-from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import AuditError, DcrecError, InterruptedRun, interruption
 from dcrec_spark.evaluation.lists import ListComposition
 from dcrec_spark.jobs.saved_model import SavedModel, Source
@@ -35,6 +35,11 @@ RETRAIN = "retrain"
 _SAMPLED_ROWS, _SAMPLED_CHARACTERS = 10, 200
 # Facts with texts that others wrote, with secrets perhaps. The rest are numbers, names and times of this package.
 _TEXTS = frozenset({"rejects", "name", "error", "configuration", "warnings", "source", "audit", "features"})
+# Facts that the record has as the run has them.
+_AS_THEY_ARE = (
+    *("model_version", "data_fingerprint", "counts", "reasons", "versions", "warnings", "intercept", "exposure_check"),
+    *("input_snapshot", "input_table_id", "unchanged_since", "features", "since", "rejects", "blend"),
+)
 _PACKAGES = ("pyspark", "numpy", "scipy", "pandas", "pyarrow")
 
 
@@ -60,11 +65,7 @@ class StageFit(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """One figure of the audit and its limit.
-
-    check : its setting, without ``audit.``. found, limit : numbers. passed : whether it keeps to the limit. about : the
-    sentence that says so. low, high : interval of what was found, if there is one.
-    """
+    """One figure of the audit and its limit. check : its setting, without ``audit.``. low, high : its interval."""
 
     check: str
     found: float
@@ -85,14 +86,11 @@ class Verdict:
 class Run:
     """Facts of one run. ``run.json`` and the table ``runs`` hold them.
 
-    timings : seconds by step, shared with the reporter that measures them. exposure_check : figures of the predictive
-    check. source : the model that is served, or that the fit starts from. input_snapshot : of the table of ratings.
-    input_table_id : tells a Delta table from an earlier one of its name. lists : what the staged lists consist of.
-    compared : a metric of this model, of the last one and of a baseline, on held-out ratings. unchanged_since : the run
-    that stays published because the input has not changed. since : run_id and counts of the run before. features : side
-    -> columns, rows and matched ids. input_window : days of the ratings. blend : weights of the members, and mean
-    squared errors on the ratings that chose them. parameters : numbers of the model that all pairs share. rejects : a
-    sample, of a run whose rows are refused.
+    timings : seconds by step, shared with the reporter that measures them. source : the model that is served, or that
+    the fit starts from. compared : a metric of this model, of the last one and of a baseline, on held-out ratings.
+    unchanged_since : the run that stays published because the input has not changed. since : run_id and counts of the
+    run before. features : side -> columns, rows and matched ids. blend : weights of the members, and mean squared
+    errors on the ratings that chose them. parameters : numbers of the model that all pairs share. rejects : a sample.
     """
 
     run_id: str
@@ -179,18 +177,8 @@ class Run:
             self.parameters |= {f"weight of {name}": weight for name, weight in model.weights.items()}
         else:
             form = model.facts.form or PLAIN
-            numbers = {
-                "is_log": float(form.link == "log"),
-                **{n: getattr(form, n) for n in ("offset", "mean", "scale")},
-            }
-            self.parameters |= {f"confounder_{name}": number for name, number in numbers.items()}
-
-    def note_validation(self, valid: Validated) -> None:
-        """Note how many rows there are, why some were rejected, and a fingerprint of the rest."""
-        self.counts |= valid.counts
-        self.reasons = dict(valid.reasons)
-        self.warnings += valid.warnings
-        self.data_fingerprint = fingerprint(valid.ratings)
+            self.parameters["confounder_is_log"] = float(form.link == "log")
+            self.parameters |= {f"confounder_{name}": getattr(form, name) for name in ("offset", "mean", "scale")}
 
     def note_refusal(self, counts: dict[str, int], reasons: dict[str, int], rejects: DataFrame) -> None:
         """Note rows that are refused, with a sample of the rejects."""
@@ -203,18 +191,19 @@ class Run:
         """Note the results of the fits, and what is wrong with them."""
         self.counts |= {"users": model.numUsers, "items": model.numItems}
         self._note_parameters(model)
-        stages: list[tuple[str, PoissonFactorizationModel | DeconfoundedMFModel, StageFit]] = []
-        if (exposure := model.exposureModel) is not None:
-            stages.append(("exposure", exposure, StageFit(exposure.elboHistory, exposure.converged)))
-        for name, member in members_of(model).items():
-            fit = StageFit(member.objectiveHistory, member.converged)
-            stages.append((f"outcome {name}".strip(), member, fit))
         if isinstance(model, BlendModel):
             self.blend = {"weights": model.weights, "validation_mse": model.validationErrors}
-        for stage, fitted, fit in stages:
-            self.fits[stage] = fit
-            warning = fit.warning(stage.partition(" ")[0], fitted.getOrDefault("tol"))
-            self.warnings += filter(None, [warning, *map(str, fitted.degeneracies)])
+        if (exposure := model.exposureModel) is not None:
+            self._note_fit("exposure", exposure, exposure.elboHistory)
+        for name, member in members_of(model).items():
+            self._note_fit(f"outcome {name}".strip(), member, member.objectiveHistory)
+
+    def _note_fit(
+        self, stage: str, model: PoissonFactorizationModel | DeconfoundedMFModel, values: Sequence[float]
+    ) -> None:
+        fit = self.fits[stage] = StageFit(values, model.converged)
+        warning = fit.warning(stage.partition(" ")[0], model.getOrDefault("tol"))
+        self.warnings += filter(None, [warning, *map(str, model.degeneracies)])
 
     def note_check(self, check: PredictiveCheck) -> None:
         """Note the figures of the exposure check."""
@@ -265,45 +254,29 @@ class Run:
     def failure_record(self, error: BaseException) -> dict[str, Any]:
         """Return run.json of a run that ends with an error."""
         stop = interruption(error)
-        status, code = ("failed", error.exit_code if isinstance(error, DcrecError) else 1)
+        why = f"{type(stop or error).__name__}: {message_of(stop or error)}"
         if stop is not None:
-            status, code = "interrupted", InterruptedRun.exit_code
-        return self.facts(status, code, f"{type(stop or error).__name__}: {message_of(stop or error)}")
+            return self.facts("interrupted", InterruptedRun.exit_code, why)
+        return self.facts("failed", error.exit_code if isinstance(error, DcrecError) else 1, why)
 
     def facts(self, status: str, exit_code: int, error: str | None) -> dict[str, Any]:
         """Return run.json of the run as it is now."""
         facts = {
-            "run_id": self.run_id,
-            "job": self.job,
-            "run_date": self.run_date.isoformat(),
+            **self.names,
             "name": self.config.run.name,
             "status": status,
             "exit_code": exit_code,
             "error": error,
             "started_at": self.started_at.isoformat(),
             "finished_at": datetime.now(UTC).isoformat(),
-            "model_version": self.model_version,
             "config_hash": config_hash(self.config),
-            "data_fingerprint": self.data_fingerprint,
             "configuration": resolved(self.config),
-            "counts": dict(self.counts),
-            "reasons": dict(self.reasons),
+            **{name: copy(getattr(self, name)) for name in _AS_THEY_ARE},
             "timings": {name: round(seconds, 3) for name, seconds in self.timings.items()},
-            "versions": self.versions,
-            "warnings": list(self.warnings),
-            "intercept": self.intercept,
             "objectives": {stage: fit.values for stage, fit in self.fits.items()},
             "converged": {stage: fit.converged for stage, fit in self.fits.items()},
             "iterations": {stage: len(fit.values) for stage, fit in self.fits.items()},
-            "exposure_check": self.exposure_check,
-            "input_snapshot": self.input_snapshot,
-            "input_table_id": self.input_table_id,
             "input_window": {name: day and day.isoformat() for name, day in self.input_window._asdict().items()},
-            "unchanged_since": self.unchanged_since,
-            "features": self.features,
-            "since": self.since,
-            "rejects": self.rejects,
-            "blend": self.blend,
             "audit": {
                 "verdicts": list(map(asdict, self.verdicts)),
                 "forced": [verdict.check for verdict in self.verdicts if self.limits.force and not verdict.passed],

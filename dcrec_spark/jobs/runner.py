@@ -30,7 +30,7 @@ from dcrec_spark.jobs.job import ConfigT, Context, Finished, InputsT, Job, Nothi
 from dcrec_spark.jobs.prometheus import write_metrics
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.sinks import check_sinks, output_path
-from dcrec_spark.publish.current import PublishedRun, current_directory, current_run_id, published_run, run_id_in
+from dcrec_spark.publish.current import PublishedRun, current_run_id, published_run, run_id_in, run_path
 from dcrec_spark.publish.object_store import open_output
 from dcrec_spark.publish.parquet import SKIPPED, record_aside
 from dcrec_spark.spark.failures import SPARK_FAILURES, full_disk, message_of, unreachable
@@ -49,13 +49,9 @@ def run_job(
 ) -> Finished[ResultT] | None:
     """Run ``job`` as configured.
 
-    job : what to run.
-    config : the settings of this job.
-    reporter : shows steps, iterations and the summary.
     dry_run : check settings, inputs, output and the executors' Python, and write nothing.
     Returns the finished run. None after a dry run, and if the input has not changed (input.unchanged=skip).
-    Raises DcrecError: nothing is published, the tables of before stay. ``run.json`` under ``output.path/failed`` says
-    why.
+    Raises DcrecError: the tables of before stay, and ``run.json`` under ``output.path/failed`` says why.
     """
     run = Run.begin(job.name, config, reporter.new_run())
     traces, resources = nullcontext() if dry_run else leave_traces(run), ExitStack()
@@ -72,10 +68,15 @@ def run_job(
         name_run(spark, **run.names)
         before = _run_before(spark, output, base.directory.run_id, run)
         context = Context(config, spark, run, reporter, output, resources, base, before)
-        if dry_run:
-            _show_plan(job, context)
-            return None
-        return _run(job, context)
+        if not dry_run:
+            return _run(job, context)
+        # What a run would open is opened, on the driver and in a task on the executors.
+        workers = require_workers(spark)
+        lines = [*job.plan(context, job.extract(context)), f"output  {output}", f"workers {workers}"]
+        lines += [f"note    {warning}" for warning in run.warnings]
+        title = Text("dry run: all checks passed, nothing was written", style="bold green")
+        reporter.show(Group(title, *map(Text, lines)))
+        return None
 
 
 @contextmanager
@@ -132,26 +133,21 @@ def _run_before(spark: SparkSession, output: str, run_id: str | None, run: Run) 
         return None
 
 
-def _show_plan(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> None:
-    """Open what a run would open, on the driver and in a task on the executors, and show it."""
-    workers = require_workers(context.spark)
-    lines = [*job.plan(context, job.extract(context)), f"output  {context.output}", f"workers {workers}"]
-    lines += [f"note    {warning}" for warning in context.run.warnings]
-    title = Text("dry run: all checks passed, nothing was written", style="bold green")
-    context.reporter.show(Group(title, *map(Text, lines)))
-
-
 def _run(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT]) -> Finished[ResultT] | None:
-    with _explain_stop(context):
-        try:
-            outputs = job.transform(context, job.extract(context))
-        except NothingNew as reason:
-            skipped = context.run.success_record()
-            record_aside(context.output, context.run.run_id, skipped, context.spark, folder=SKIPPED)
-            context.reporter.show(Text(f"run {context.run.run_id} skipped: {reason}", style="bold green"))
-            return None
+    try:
+        outputs = job.transform(context, job.extract(context))
         with context.reporter.step(job.last_step):
             directory = _publish(job, context, outputs)
+    except NothingNew as reason:
+        skipped = context.run.success_record()
+        record_aside(context.output, context.run.run_id, skipped, context.spark, folder=SKIPPED)
+        context.reporter.show(Text(f"run {context.run.run_id} skipped: {reason}", style="bold green"))
+        return None
+    except BaseException as error:
+        stop = interruption(error)
+        if stop is None:
+            raise
+        raise InterruptedRun(f"{stop}; nothing was published{_state(context)}") from error
     finished = Finished(context.run, directory, outputs.result)
     context.reporter.show(job.summary(context, finished))
     return finished
@@ -168,50 +164,25 @@ def _publish(job: Job[ConfigT, InputsT, ResultT], context: Context[ConfigT], out
             raise
         context.reporter.done = True
         _log.warning("the run was published before it was stopped, and is done", run_id=run_id, stopped=str(stop))
-        return str(current_directory(context.output, context.spark))
+        files, root = open_files(context.output, context.spark)
+        return files.uri(run_path(root, run_id))
     return directory
-
-
-# ---- Spark
 
 
 def start_session(config: JobConfig, writes: bool = True) -> SparkSession:
     """Start the session, with its checkpoint directory. writes : False does not create that."""
-    with _restore_interrupt_handler():
-        spark = build_session(config.run.name, config.spark.master, config.spark.conf)
+    interrupt = signal.getsignal(signal.SIGINT)
+    spark = build_session(config.run.name, config.spark.master, config.spark.conf)
+    # A new session has put its own handler of Ctrl-C there, which calls the JVM over the very connection that it
+    # interrupts, and ends as an error of that.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, interrupt)
     require_runtimes(spark, config.spark.conf)
     if config.spark.checkpoint_dir is None:
         require_checkpoint_directory(spark)
     elif writes:
         set_checkpoint_directory(spark, config.spark.checkpoint_dir)
     return spark
-
-
-@contextmanager
-def _restore_interrupt_handler() -> Iterator[None]:
-    """Restore this process's handler of Ctrl-C, which a new session replaces by its own.
-
-    Spark's handler calls the JVM over the very connection that it interrupts, and ends as an error of that.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, before)
-
-
-# ---- runs that are stopped, and full disks
-
-
-@contextmanager
-def _explain_stop(context: Context[Any]) -> Iterator[None]:
-    """Turn a signal that stops the run into an error that names the state it left."""
-    try:
-        yield
-    except BaseException as error:
-        stop = interruption(error)
-        if stop is None:
-            raise
-        raise InterruptedRun(f"{stop}; nothing was published{_state(context)}") from error
 
 
 def _state(context: Context[Any]) -> str:

@@ -1,14 +1,10 @@
 """Saved models by the paths that people give: where they are, and which run they are of.
 
-A path is that of a saved model, of a run's directory, or of an output directory, which stands for its current run::
-
-    <output>/CURRENT             names the run
-    <output>/run_id=.../run.json says the model's version
-                       /model    the model
+A path is that of a saved model, of a run's directory, or of an output directory, which stands for its current run.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -16,7 +12,7 @@ from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.persistence.directory import open_directory, read_metadata
-from dcrec_spark.publish.current import CURRENT, RUN_PREFIX, PublishedRun, current_directory, read_record
+from dcrec_spark.publish.current import CURRENT, RUN_PREFIX, PublishedRun, read_record, run_id_in, run_path
 from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_folder
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.protocol import Files
@@ -33,8 +29,7 @@ class Source:
     run_id: str | None
 
 
-@dataclass(frozen=True)
-class SavedModel:
+class SavedModel(NamedTuple):
     """A model that was loaded. Its factors are cached until it is released."""
 
     model: AnyModel
@@ -44,11 +39,21 @@ class SavedModel:
 def load_model(spark: SparkSession, path: str, setting: str) -> SavedModel:
     """Load the model that ``setting`` names by ``path``.
 
-    Raises DataError: nothing is there, no model, half of one, one of another class, or one whose files are not those
-    that its run published. ConfigError : the path can not be opened, or a newer version saved the model.
+    Raises DataError: no whole model is there, or its files are not those that its run published. ConfigError: the path
+    can not be opened, or a newer version saved the model.
     """
-    where = _directory_of(spark, path, setting)
-    _require_undamaged(spark, where, setting)
+    files, folder = open_files(path, spark, setting)
+    run_id = run_id_in(files, folder)
+    if run_id is not None or _is_of_a_run(files, folder):
+        run = folder if run_id is None else run_path(folder, run_id)
+        if not _has_model(files, run, setting):
+            raise DataError(
+                f"setting {setting}: {files.uri(run)} is a run without a model; expected one of the job retrain, which "
+                "saves its model"
+            )
+        folder = f"{run}/{FOLDER}"
+    _require_undamaged(files, folder, setting)
+    where = files.uri(folder)
     try:
         is_blend = read_metadata(*open_directory(where, spark))["class"].endswith(f".{BlendModel.__name__}")
         model: AnyModel = BlendModel.load(where) if is_blend else DeconfoundedMFModel.load(where)
@@ -66,33 +71,21 @@ def record_of(spark: SparkSession, source: Source) -> dict[str, Any] | None:
 
 def load_previous(spark: SparkSession, before: PublishedRun | None, warnings: list[str]) -> SavedModel | None:
     """Load the model of the run before. None: there is none, or it can't be used, of which ``warnings`` then tell."""
+    if before is None:
+        return None
     try:
-        if before is not None and _has_model(spark, before.directory, "output.path"):
-            return load_model(spark, before.directory, "output.path")
+        has_model = _has_model(*open_files(before.directory, spark), "output.path")
+        return load_model(spark, before.directory, "output.path") if has_model else None
     except (ConfigError, DataError) as error:
-        warnings.append(f"the model of run {before.run_id if before else None} is not used: {error}")
-    return None
+        warnings.append(f"the model of run {before.run_id} is not used: {error}")
+        return None
 
 
-def _directory_of(spark: SparkSession, path: str, setting: str) -> str:
-    files, root = open_files(path, spark, setting)
-    run = current_directory(path, spark) if files.exists(f"{root}/{CURRENT}") else None
-    if run is None and not _is_of_a_run(files, root):
-        return files.uri(root)
-    run = run or files.uri(root)
-    if not _has_model(spark, run, setting):
-        raise DataError(
-            f"setting {setting}: {run} is a run without a model; expected one of the job retrain, which saves its model"
-        )
-    return f"{run}/{FOLDER}"
-
-
-def _require_undamaged(spark: SparkSession, where: str, setting: str) -> None:
+def _require_undamaged(files: Files, path: str, setting: str) -> None:
     """Compare the files of a run's model with the run's manifest. A model that was saved by hand has none.
 
     A run without its manifest is damaged: so would be a flipped byte in its model, for all that one can tell.
     """
-    files, path = open_files(where, spark, setting)
     run, _, name = path.rpartition("/")
     if name == FOLDER and _is_of_a_run(files, run):
         try:
@@ -107,15 +100,14 @@ def _is_of_a_run(files: Files, directory: str) -> bool:
     return is_named_so or any(files.exists(f"{directory}/{name}") for name in (RECORD, MANIFEST))
 
 
-def _has_model(spark: SparkSession, run: str, setting: str) -> bool:
+def _has_model(files: Files, run: str, setting: str) -> bool:
     """Whether a run, which has to be there, has a model. One that its manifest lists and nobody finds is damage."""
-    files, directory = open_files(run, spark, "run directory")
-    if not files.exists(directory):
+    if not files.exists(run):
         raise DataError(
-            f"setting {setting}: {CURRENT} names a run that is not there, {run}; restore it, or go back to another "
-            "run: dcrec rollback RUN"
+            f"setting {setting}: {CURRENT} names a run that is not there, {files.uri(run)}; restore it, or go back to "
+            "another run: dcrec rollback RUN"
         )
-    if files.exists(f"{directory}/{FOLDER}"):
+    if files.exists(f"{run}/{FOLDER}"):
         return True
-    _require_undamaged(spark, f"{run}/{FOLDER}", setting)
+    _require_undamaged(files, f"{run}/{FOLDER}", setting)
     return False

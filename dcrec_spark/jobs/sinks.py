@@ -54,9 +54,6 @@ def output_path(config: JobConfig) -> str:
     return config.output.path
 
 
-# ---- publishing
-
-
 @contextmanager
 def open_sinks(config: JobConfig, spark: SparkSession, output: str, audit: Audit | None = None) -> Iterator[Several]:
     """Open all places of a job, and close them at the end. Raises ConfigError: names the one that cannot be used."""
@@ -81,22 +78,21 @@ def _open_warehouses(config: JobConfig, spark: SparkSession | None, run_date: da
     """Open the warehouses that are set. spark : None if no catalog is among them. run_date : None to read."""
     chosen = config.warehouses if isinstance(config, PlacesConfig) else WarehousesConfig()
     keep = config.output.keep or _KEEP
-    with ExitStack() as resources:
-        warehouses: list[Warehouse] = []
-        for kind in _CATALOGS:
-            namespace = getattr(chosen, kind.kind)
-            if namespace is not None and spark is not None:
-                warehouses.append(kind(spark, namespace, keep, run_date))
-        if chosen.postgresql.url is not None:
-            # Imported here, because its library is an extra.
-            from dcrec_spark.publish.postgresql import PostgresqlWarehouse
-            from dcrec_spark.publish.server import Server
+    warehouses: list[Warehouse] = []
+    for kind in _CATALOGS:
+        namespace = getattr(chosen, kind.kind)
+        if namespace is not None and spark is not None:
+            warehouses.append(kind(spark, namespace, keep, run_date))
+    given = chosen.postgresql
+    if given.url is not None:
+        # Imported here, because its library is an extra.
+        from dcrec_spark.publish.postgresql import PostgresqlWarehouse
+        from dcrec_spark.publish.server import Server
 
-            given = chosen.postgresql
-            server = Server.open(str(given.url), given.user, given.password_file, "warehouses.postgresql")
-            warehouses.append(PostgresqlWarehouse(spark, server, given.namespace, keep, run_date))
-        for name, settings in chosen.other.items():
-            warehouses.append(_open_other(name, settings, spark, keep, run_date))
+        server = Server.open(given.url, given.user, given.password_file, "warehouses.postgresql")
+        warehouses.append(PostgresqlWarehouse(spark, server, given.namespace, keep, run_date))
+    warehouses += [_open_other(name, settings, spark, keep, run_date) for name, settings in chosen.other.items()]
+    with ExitStack() as resources:
         for warehouse in warehouses:
             resources.callback(warehouse.close)
         yield warehouses
@@ -123,9 +119,6 @@ def _open_other(
     return warehouse
 
 
-# ---- the runs in all places, and rollback
-
-
 @dataclass(frozen=True)
 class Places:
     """The directory and the warehouses that the settings name."""
@@ -146,15 +139,15 @@ class Places:
             _log.warning(str(error))
             current = None
         runs = []
-        named = set() if current is None else {current}  # it may be gone
+        named = set(filter(None, [current]))  # it may be gone
         for run_id in sorted(named.union(self.directory.run_ids()), reverse=True):
-            path, damage, record = run_path(root, run_id), None, {}
-            tables = tuple(entry.name for entry in files.list(path) if entry.is_directory)
+            damage, record = None, {}
             try:
                 record = published_run(self.directory.given, run_id, self.spark).record
             except DataError as error:
                 damage = str(error)
-            tables = tuple(record.get("tables", tables))
+            there = (entry.name for entry in files.list(run_path(root, run_id)) if entry.is_directory)
+            tables = tuple(record.get("tables", there))
             shown = (tables or (run_id,)) if run_id == current else ()
             runs.append(StoredRun(run_id, str(record.get("run_date", "?")), tables, shown, damage))
         return runs

@@ -27,9 +27,6 @@ OVERLAP_ODDS = 2.0
 SIMILARITY: Final = "cosine"
 
 
-# ---- lists, and what is published with them
-
-
 def require_exposure(wanted: ListsConfig, has_exposure: bool, found: str) -> None:
     """Refuse overlap and an exposure weight of ``found``, which has no exposure model. Raises ConfigError."""
     if "overlap" in wanted.extra and not has_exposure:
@@ -55,9 +52,6 @@ def list_tables(
 ) -> dict[str, DataFrame]:
     """Rank the catalogue for each user, and make the tables that the settings ask for.
 
-    What is computed at once is released at the end of the run.
-
-    left_out : user_id, item_id of pairs that may not be recommended.
     ratings : those of the fit, under the model's names. Intervals and overlap need them.
     users : those to serve, under the model's name. None: all.
     """
@@ -138,29 +132,22 @@ def _overlap_tables(
 def _with_changes(context: Context[ConfigT], tables: dict[str, DataFrame]) -> dict[str, DataFrame]:
     run = context.run
     lists = context.cache(tables[TABLE])  # two tables need them
-    before = last_lists(context)
-    same = before is None or all(
-        before.schema[f"{s}_id"].dataType == lists.schema[f"{s}_id"].dataType for s in ("user", "item")
-    )
-    if not same:
+    before, kinds = last_lists(context), [lists.schema[name].dataType for name in ("user_id", "item_id")]
+    if before is not None and [before.schema[name].dataType for name in ("user_id", "item_id")] != kinds:
         run.warnings.append("changes: the run before has ids of another type, so every row counts as added")
         before = None
     since = None if before is None or context.before is None else context.before.run_id
-    changed = changes(before, lists)
-    schema = schemas.changes(changed.schema["user_id"].dataType, changed.schema["item_id"].dataType)
+    changed, schema = changes(before, lists), schemas.changes(*kinds)
     since_run = {"since_run_id": F.lit(since).cast("string")}
     return {**tables, TABLE: lists, "changes": _stamp(changed, run, schema, "changes", since_run)}
 
 
-# ---- factors, rejects, files
-
-
 def factor_tables(model: AnyModel, run: Run) -> dict[str, DataFrame]:
     """Make the published tables of both sides' factors."""
-    users, items = model.factorTables()
+    schema_of = {"user_factors": schemas.user_factors, "item_factors": schemas.item_factors}
     return {
-        "user_factors": _stamp(users, run, schemas.user_factors(users.schema["id"].dataType), "user_factors"),
-        "item_factors": _stamp(items, run, schemas.item_factors(items.schema["id"].dataType), "item_factors"),
+        name: _stamp(table, run, schema(table.schema["id"].dataType), name)
+        for (name, schema), table in zip(schema_of.items(), model.factorTables(), strict=True)
     }
 
 

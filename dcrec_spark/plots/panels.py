@@ -5,7 +5,7 @@ shared by the whole process. In a page the colours are the page's own, so that o
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
 
@@ -27,10 +27,9 @@ _VARIABLES = {INK: "var(--ink)", FILL: "var(--fill)", ACCENT: "var(--accent)"}
 
 
 def inline_svg(figure: Figure, name: str, description: str) -> Markup:
-    """Figure as an ``<svg>`` element.
+    """Figure, drawn in INK, FILL and ACCENT, as an ``<svg>`` element.
 
-    figure : Drawn in INK, FILL and ACCENT. name : Unique on the page: ids inside the figure are hashed with it.
-    description : Text for screen readers. Escaped here.
+    name : Unique on the page: ids inside the figure are hashed with it. description : Text for screen readers.
     """
     text = StringIO()
     metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -89,22 +88,19 @@ def convergence(changes: Sequence[float], tol: float, objective: str) -> Figure:
     return figure
 
 
-def p_values(check: PredictiveCheck, counts: Sequence[int]) -> Figure:
-    """Histogram of the users' p-values."""
+def drawn(draw: Callable[..., None], *given: object) -> Figure:
+    """Draw one panel. draw : takes the axes and what is given."""
     with panel() as (figure, axes):
-        draw_p_values(axes, check, counts)
+        draw(axes, *given)
     return figure
 
 
-def log_likelihoods(check: PredictiveCheck) -> Figure:
-    """Observed log-likelihood among the replicated ones."""
-    with panel() as (figure, axes):
-        draw_log_likelihoods(axes, check)
-    return figure
+def plot_forest(rows: Mapping[str, Estimate], title: str, zero: bool = False) -> Figure:
+    """Draw a dot and an interval for each row.
 
-
-def forest(rows: Mapping[str, Estimate], x: str, zero: bool = False) -> Figure:
-    """Draw a dot and an interval for each row. zero : the rows are differences, and a line marks 0."""
+    rows : name -> an estimate, such as ``{name: metrics.estimates(name)["mse"] for name in metrics.scores}``.
+    zero : the rows are differences, and a line marks 0.
+    """
     with panel((SIZE[0], 1.0 + 0.3 * len(rows))) as (figure, axes):
         places = -np.arange(len(rows))
         for place, estimate in zip(places, rows.values(), strict=True):
@@ -118,7 +114,7 @@ def forest(rows: Mapping[str, Estimate], x: str, zero: bool = False) -> Figure:
         axes.set_ylim(-len(rows) + 0.4, 0.6)
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.grid(axis="x", color=INK, alpha=0.25, linewidth=0.6)
-        axes.set_xlabel(x)
+        axes.set_xlabel(title)
     return figure
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.evaluation.distributions import histogram as count_values
-from dcrec_spark.evaluation.result import Estimate, Metrics
+from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.outcome.blend import BlendModel
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
@@ -27,7 +27,6 @@ from dcrec_spark.plots.panels import (
     Picture,
     draw_log_likelihoods,
     draw_p_values,
-    forest,
     histogram,
     panel,
     style,
@@ -57,16 +56,8 @@ def plot_predictive_check(check: PredictiveCheck, bins: int = 20) -> Figure:
 def plot_confounding(model: DeconfoundedMFModel | BlendModel, ratings: DataFrame, bins: int = 10) -> Figure:
     """Draw the mean rating of pairs with small and large ``a_hat``: a slope is confounding, or taste.
 
-    Parameters
-    ----------
-    model : a model with an exposure model.
-    ratings : the columns of training.
-    bins : groups of equally many ratings, by ``a_hat``.
-
-    Raises
-    ------
-    ConfigError
-        The model has no exposure model.
+    ratings : the columns of training. bins : groups of equally many ratings, by ``a_hat``.
+    Raises ConfigError: the model has no exposure model.
     """
     exposure, rating = model.exposureModel, quoted(model.getOrDefault("ratingCol")).cast("double")
     if exposure is None:
@@ -188,12 +179,3 @@ def plot_models(metrics: Metrics, error: str = "mse", lists: str = "ndcg") -> Fi
         axes.set(xlabel=f"{error} (smaller is better)", ylabel=f"{lists} (larger is better)")
         axes.margins(0.2)
     return figure
-
-
-def plot_forest(rows: Mapping[str, Estimate], title: str, zero: bool = False) -> Figure:
-    """Draw a dot and an interval for each row.
-
-    rows : name -> an estimate, such as ``{name: metrics.estimates(name)["mse"] for name in metrics.scores}``.
-    zero : the rows are differences, and a line marks 0.
-    """
-    return forest(rows, title, zero)

@@ -14,12 +14,8 @@ _PAIR = ["user_id", "item_id"]
 def audit_recommendations(
     table: DataFrame, seen: DataFrame | None, items: DataFrame | None = None, most: int | None = None
 ) -> None:
-    """Refuse a table that breaks a promise to its readers.
+    """Refuse recommendations that break a promise to their readers.
 
-    Ranks run from 1 without gaps, no list holds an item twice, and scores are finite. Nothing is recommended that the
-    user has seen, nothing that is not on offer, and no more of one category than promised.
-
-    table : the staged recommendations, as written.
     seen : user_id, item_id that were to be left out. None when seen items may be recommended.
     items : item_id (, category) on offer. most : of one category in a list. None: any.
     Raises AuditError: names each broken promise, with how many users, scores or rows break it.
@@ -64,12 +60,8 @@ def audit_recommendations(
 
 
 def audit_overlap(table: DataFrame, side: str) -> None:
-    """Refuse a table of overlap that breaks a promise to its readers.
+    """Refuse a table of overlap that breaks a promise. One without rows will do: its users may have rated nothing.
 
-    Each user, or item, has one row. It is worth one rating at least, and no more than it has. Propensities are
-    probabilities. The mean lies between its bounds.
-
-    table : as written. One without rows will do: it may be of users who have rated nothing.
     Raises AuditError: names each broken promise, with how many rows break it.
     """
     ratings, worth, p = F.col("ratings"), F.col("effective_ratings"), F.col("smallest_propensity")
@@ -84,16 +76,12 @@ def audit_overlap(table: DataFrame, side: str) -> None:
             (low <= mean + rounding) & (mean <= high + rounding) & (F.abs(low) < float("inf")) & (high < float("inf"))
         ),
     }
-    kept = {promise: F.coalesce(keeps, F.lit(False)) for promise, keeps in promises.items()}
-    counts = [F.count_if(~keeps).alias(promise) for promise, keeps in kept.items()]
+    counts = [F.count_if(~F.coalesce(keeps, F.lit(False))).alias(promise) for promise, keeps in promises.items()]
     twice = (F.count("*") - F.count_distinct(f"{side}_id")).alias(f"rows beyond one for each {side}")
     breaches = table.agg(twice, *counts).collect()[0].asDict()
     broken = [f"{count} {promise}" for promise, count in breaches.items() if count]
     if broken:
         raise AuditError(f"the table {side}_overlap was not published: {'; '.join(broken)}")
-
-
-# ---- changes between two tables of recommendations, which have user_id, item_id, rank
 
 
 def turnover(before: DataFrame, after: DataFrame) -> tuple[int, int]:
@@ -105,9 +93,8 @@ def turnover(before: DataFrame, after: DataFrame) -> tuple[int, int]:
 
 
 def changes(before: DataFrame | None, after: DataFrame) -> DataFrame:
-    """List the rows that came, went, or are at another rank.
+    """List the rows that came, went, or are at another rank. Without a run before, every row is added.
 
-    before : the table of the run before. None: there is none, and every row is added.
     Returns user_id, item_id, change (added, removed or moved), rank_before, rank: null where the pair has none.
     """
     new = after.select(*_PAIR, F.col("rank"))

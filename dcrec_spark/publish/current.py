@@ -74,7 +74,10 @@ def current_run(output: str, spark: SparkSession | None = None) -> PublishedRun:
     >>> run.run_id, run.record["status"]  # doctest: +SKIP
     ('20261122T021500-5f3c1a', 'published')
     """
-    return published_run(output, _required_run_id(output, spark), spark)
+    run_id = current_run_id(output, spark)
+    if run_id is None:
+        raise DataError(f"nothing is published under {output}: it holds no {CURRENT}")
+    return published_run(output, run_id, spark)
 
 
 def published_run(output: str, run_id: str, spark: SparkSession | None = None) -> PublishedRun:
@@ -121,8 +124,10 @@ def read_current(spark: SparkSession, output: str, table: str) -> DataFrame:
     >>> top.where("user_id = 7").orderBy("rank").show()  # doctest: +SKIP
     """
     require_name("table", table, TABLE_NAME)
-    run_id = _required_run_id(output, spark)
     files, root = open_files(output, spark)
+    run_id = run_id_in(files, root)
+    if run_id is None:
+        raise DataError(f"nothing is published under {output}: it holds no {CURRENT}")
     path = f"{run_path(root, run_id)}/{table}"
     if not files.exists(path):
         raise DataError(f"run {run_id} under {output} has no table {table}")
@@ -134,19 +139,10 @@ def current_run_id(output: str, spark: SparkSession | None = None) -> str | None
     return run_id_in(*open_files(output, spark))
 
 
-def current_directory(output: str, spark: SparkSession | None = None) -> str | None:
-    """Return the directory of the published run as a URI. None when nothing has been published yet."""
-    files, root = open_files(output, spark)
-    run_id = run_id_in(files, root)
-    return None if run_id is None else files.uri(run_path(root, run_id))
-
-
 def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[str, Any] | None:
     """Read ``run.json`` of a published run. None where there is none.
 
-    Raises
-    ------
-    DataError : it is damaged, not the one that was published, or nobody can tell: the run's manifest is missing.
+    Raises DataError: it is damaged, not the one that was published, or the manifest, which would tell, is missing.
     """
     files, path = open_files(run_directory, spark, setting="run directory")
     if not any(files.exists(f"{path}/{name}") for name in (RECORD, MANIFEST)):
@@ -163,12 +159,7 @@ def run_id_in(files: Files, root: str) -> str | None:
 
 
 def read_run_id(files: Files, path: str) -> str:
-    """Read the run_id in a file.
-
-    Raises
-    ------
-    DataError : the file holds something else.
-    """
+    """Read the run_id in a file. Raises DataError: it holds something else."""
     try:
         text = files.read(path).decode(errors="replace").strip()
     except OSError as error:
@@ -184,18 +175,6 @@ def run_path(root: str, run_id: str) -> str:
 
 
 def require_name(what: str, value: str, pattern: re.Pattern[str]) -> None:
-    """Refuse a name that could lead out of the output directory.
-
-    Raises
-    ------
-    ConfigError : ``value`` does not match the pattern.
-    """
+    """Refuse a name that could lead out of the output directory. Raises ConfigError."""
     if pattern.fullmatch(value) is None:
         raise ConfigError(f"{what} is {value!r}; expected text that matches {pattern.pattern}")
-
-
-def _required_run_id(output: str, spark: SparkSession | None) -> str:
-    run_id = current_run_id(output, spark)
-    if run_id is None:
-        raise DataError(f"nothing is published under {output}: it holds no {CURRENT}")
-    return run_id

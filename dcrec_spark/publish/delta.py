@@ -11,7 +11,7 @@ import json
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.publish.warehouse import CatalogWarehouse, StagedTables, StoredRun, gather_runs, staged_place
+from dcrec_spark.publish.warehouse import CatalogWarehouse, StagedTables, staged_place
 from dcrec_spark.spark.failures import SPARK_FAILURES
 from dcrec_spark.spark.planning import borrow
 
@@ -70,47 +70,24 @@ class DeltaWarehouse(CatalogWarehouse):
         self.discard(staged)
 
     def put_back(self, table: str, place: str | None) -> None:
-        """Restore a version of before."""
         versions = self._versions(table)
         if place is not None and int(place) != max(versions):
-            self._restore(table, int(place), versions[int(place)])
+            with borrow(self.spark, {USER_METADATA: versions[int(place)]}):
+                self.spark.sql(f"RESTORE TABLE {self.table(table)} TO VERSION AS OF {int(place)}")
 
     def drop(self, staged: StagedTables, table: str) -> None:
-        """Drop the second table."""
         self.spark.sql(f"DROP TABLE IF EXISTS {self.table(staged_place(table, staged.token))}")
 
     def prune(self, table: str) -> None:
         """Drop the second tables that dead publishers have left."""
         self.drop_abandoned(table, set())
 
-    def runs(self) -> list[StoredRun]:
-        """List the runs in the tables' histories."""
-        histories = {table: self._versions(table) for table in self._tables()}
-        return gather_runs(
-            (*run, table, version == max(versions))
-            for table, versions in histories.items()
-            for version, metadata in versions.items()
-            if (run := _run_in(metadata)) is not None
-        )
+    def held(self, table: str) -> list[tuple[str, str, str]]:
+        """List the versions in the table's history that runs have written."""
+        versions = sorted(self._versions(table).items(), reverse=True)
+        return [(str(version), *run) for version, metadata in versions if (run := _run_in(metadata)) is not None]
 
-    def restore(self, run_id: str) -> None:
-        """Restore, in each table that the run has, the version that it wrote last."""
-        histories = {table: self._versions(table) for table in self._tables()}
-        of_run = {
-            table: [version for version, metadata in versions.items() if (_run_in(metadata) or ("",))[0] == run_id]
-            for table, versions in histories.items()
-        }
-        if not any(of_run.values()):
-            raise self.unknown_run(run_id)
-        for table, versions in of_run.items():
-            if versions and max(versions) != max(histories[table]):
-                self._restore(table, max(versions), histories[table][max(versions)])
-
-    def _restore(self, table: str, version: int, metadata: str) -> None:
-        with borrow(self.spark, {USER_METADATA: metadata}):
-            self.spark.sql(f"RESTORE TABLE {self.table(table)} TO VERSION AS OF {version}")
-
-    def _tables(self) -> list[str]:
+    def published(self) -> list[str]:
         """Name the tables in the namespace whose history can be read: Delta's own."""
         details = {
             name: self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.table(name)}").collect() for name in self.table_names()

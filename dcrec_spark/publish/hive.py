@@ -6,28 +6,13 @@ distinguished without a second change. The metastore has no lock that spans look
 keeps publishers to one output apart, and publishers to different outputs must not share a namespace.
 """
 
-from typing import NamedTuple
-
 from pyspark.sql import DataFrame
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.publish.warehouse import (
-    CatalogWarehouse,
-    StagedTables,
-    StoredRun,
-    gather_runs,
-    staged_place,
-    text_literal,
-)
+from dcrec_spark.publish.warehouse import CatalogWarehouse, StagedTables, staged_place, text_literal
 
 SHOWN = "dcrec.shown"
 HELD = "dcrec.held"
-
-
-class _Run(NamedTuple):
-    place: str
-    run_id: str
-    run_date: str
 
 
 class HiveWarehouse(CatalogWarehouse):
@@ -50,26 +35,25 @@ class HiveWarehouse(CatalogWarehouse):
 
     def show(self, staged: StagedTables, table: str) -> str:
         """Replace the view."""
-        run = _Run(staged.places[table], staged.run_id, str(self.run_date))
-        held = [other for other in self._runs_of(table) if other.run_id != run.run_id]
-        self._replace_view(table, run.place, [run, *held][: self.keep])
-        return f"{self.namespace}.{table} from {run.place}"
+        place, others = staged.places[table], [held for held in self.held(table) if held[1] != staged.run_id]
+        self._replace_view(table, place, [(place, staged.run_id, str(self.run_date)), *others][: self.keep])
+        return f"{self.namespace}.{table} from {place}"
 
     def put_back(self, table: str, place: str | None) -> None:
         """Have the view show a table of before. Without one there was no view."""
         if place is None:
             self.spark.sql(f"DROP VIEW IF EXISTS {self.table(table)}")
         else:
-            self._replace_view(table, place, self._runs_of(table))
+            self._replace_view(table, place, self.held(table))
 
     def drop(self, staged: StagedTables, table: str) -> None:
         """Drop the run's table, unless it is shown, and forget it."""
-        place = staged_place(table, staged.token)
-        if self.now(table) == place:
+        place, now, held = staged_place(table, staged.token), self.now(table), self.held(table)
+        if now == place:
             return
-        now = self.now(table)
-        if now is not None and any(run.place == place for run in self._runs_of(table)):
-            self._replace_view(table, now, [run for run in self._runs_of(table) if run.place != place])
+        others = [run for run in held if run[0] != place]
+        if now is not None and others != held:
+            self._replace_view(table, now, others)
         self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
 
     def prune(self, table: str) -> None:
@@ -77,43 +61,26 @@ class HiveWarehouse(CatalogWarehouse):
 
         A table that is older than all that the view can show is too old, or of a publisher that has lost already.
         """
-        held = {run.place for run in self._runs_of(table)}
+        held = {place for place, _, _ in self.held(table)}
         self.drop_abandoned(table, {*held, self.now(table)}, min(held, default=""))
 
-    def runs(self) -> list[StoredRun]:
-        """List the runs that the views can show."""
-        shown = {table: self.now(table) for table in self._views()}
-        return gather_runs(
-            (run.run_id, run.run_date, table, run.place == now)
-            for table, now in shown.items()
-            for run in self._runs_of(table)
-        )
+    def held(self, table: str) -> list[tuple[str, str, str]]:
+        """List the tables that the view can show."""
+        listed = self._properties(table).get(HELD, "") if self.exists(table) else ""
+        return [(place, run_id, day) for place, run_id, day in (run.split(" ") for run in listed.split(",") if run)]
 
-    def restore(self, run_id: str) -> None:
-        """Have each view that can show the run do so."""
-        places = {table: run.place for table in self._views() for run in self._runs_of(table) if run.run_id == run_id}
-        if not places:
-            raise self.unknown_run(run_id)
-        for table, place in places.items():
-            self._replace_view(table, place, self._runs_of(table))
+    def published(self) -> list[str]:
+        """Name the views that were made here."""
+        names = [str(row["viewName"]) for row in self.spark.sql(f"SHOW VIEWS IN {self.namespace}").collect()]
+        return [name for name in names if SHOWN in self._properties(name)]
 
-    def _replace_view(self, table: str, place: str, held: list[_Run]) -> None:
+    def _replace_view(self, table: str, place: str, held: list[tuple[str, str, str]]) -> None:
         listed = ",".join(" ".join(run) for run in held)
         self.spark.sql(
             f"CREATE OR REPLACE VIEW {self.table(table)} "
             f"TBLPROPERTIES ('{SHOWN}' = {text_literal(place)}, '{HELD}' = {text_literal(listed)}) "
             f"AS SELECT * FROM {self.table(place)}"
         )
-
-    def _views(self) -> list[str]:
-        names = [str(row["viewName"]) for row in self.spark.sql(f"SHOW VIEWS IN {self.namespace}").collect()]
-        return [name for name in names if SHOWN in self._properties(name)]
-
-    def _runs_of(self, table: str) -> list[_Run]:
-        if not self.exists(table):
-            return []
-        listed = self._properties(table).get(HELD, "")
-        return [_Run(*run.split(" ")) for run in listed.split(",") if run]
 
     def _properties(self, table: str) -> dict[str, str]:
         rows = self.spark.sql(f"SHOW TBLPROPERTIES {self.table(table)}").collect()

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.publish.warehouse import CatalogWarehouse, StagedTables, StoredRun, gather_runs, text_literal
+from dcrec_spark.publish.warehouse import CatalogWarehouse, StagedTables, text_literal
 
 MAIN = "main"
 BRANCH_PREFIX = "dcrec_staged_"
@@ -61,16 +61,20 @@ class IcebergWarehouse(CatalogWarehouse):
             # A fast-forward goes to the head of the branch, whatever that is by now.
             if self._head(table, branch) != place:
                 raise self.conflict(staged.run_id, f"something else was written to branch {branch} of {table}")
-            self._forward(staged, table, branch)
+            try:
+                self._call(f"fast_forward('{self.namespace}.{table}', '{MAIN}', '{branch}')")
+            except Exception as error:
+                if self.now(table) != staged.base[table]:
+                    raise self.conflict(staged.run_id, f"{table} changed after this run started staging") from error
+                raise
         tag = f"{TAG_PREFIX}{staged.run_id}"
         self.spark.sql(f"ALTER TABLE {self.table(table)} CREATE OR REPLACE TAG `{tag}` AS OF VERSION {place}")
         self.spark.sql(f"ALTER TABLE {self.table(table)} DROP BRANCH IF EXISTS `{branch}`")
         return f"{self.namespace}.{table} snapshot {place}"
 
     def put_back(self, table: str, place: str | None) -> None:
-        """Set main to a snapshot of before."""
         if place is not None:
-            self._call(f"set_current_snapshot('{self._full_name(table)}', {int(place)})")
+            self._call(f"set_current_snapshot('{self.namespace}.{table}', {int(place)})")
 
     def drop(self, staged: StagedTables, table: str) -> None:
         """Drop the branch, and the tag of a run that was put back."""
@@ -88,31 +92,9 @@ class IcebergWarehouse(CatalogWarehouse):
             if str(row["snapshot_id"]) != now:
                 self.spark.sql(f"ALTER TABLE {self.table(table)} DROP TAG IF EXISTS `{row['tag']}`")
 
-    def runs(self) -> list[StoredRun]:
-        """List the runs that have a tag, or are main's."""
-        shown = {table: self.now(table) for table in self.table_names()}
-        return gather_runs(
-            (row["run_id"], row["run_date"], table, str(row["snapshot_id"]) == now)
-            for table, now in shown.items()
-            for row in self._snapshots(table)
-        )
-
-    def restore(self, run_id: str) -> None:
-        """Set main of each table that the run has to the run's snapshot."""
-        held = [run for run in self.runs() if run.run_id == run_id]
-        if not held:
-            raise self.unknown_run(run_id)
-        for table in held[0].tables:
-            (place,) = [str(row["snapshot_id"]) for row in self._snapshots(table) if row["run_id"] == run_id][:1]
-            self.put_back(table, place)
-
-    def _forward(self, staged: StagedTables, table: str, branch: str) -> None:
-        try:
-            self._call(f"fast_forward('{self._full_name(table)}', '{MAIN}', '{branch}')")
-        except Exception as error:
-            if self.now(table) != staged.base[table]:
-                raise self.conflict(staged.run_id, f"{table} changed after this run started staging") from error
-            raise
+    def held(self, table: str) -> list[tuple[str, str, str]]:
+        """List the snapshots that have a tag, or are main's."""
+        return [(str(row["snapshot_id"]), row["run_id"], row["run_date"]) for row in self._snapshots(table)]
 
     def _head(self, table: str, branch: str) -> str:
         (head,) = [str(ref["snapshot_id"]) for ref in self._refs(table) if ref["name"] == branch]
@@ -132,9 +114,6 @@ class IcebergWarehouse(CatalogWarehouse):
             "GROUP BY s.snapshot_id, s.committed_at, 2, 3 ORDER BY run_id DESC, s.committed_at DESC"
         ).collect()
 
-    def _full_name(self, table: str) -> str:
-        """Name a table for a procedure, which would take a database for a catalog where the catalog is left out."""
-        return f"{self.namespace}.{table}"
-
     def _call(self, procedure: str) -> None:
+        # Its tables are named in full: it would take a database for a catalog where the catalog is left out.
         self.spark.sql(f"CALL `{self.namespace.partition('.')[0]}`.system.{procedure}").collect()

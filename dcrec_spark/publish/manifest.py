@@ -29,38 +29,22 @@ def fingerprint(files: Files, directory: str, rows: int = 0) -> PartFiles:
     return PartFiles(rows, sum(sizes.values()), sha256)
 
 
-def write_manifest(
-    files: Files, directory: str, run_id: str, tables: Mapping[str, PartFiles], folders: Mapping[str, PartFiles]
-) -> None:
-    """Write the last file of a run: a directory without it is not a complete run."""
-    content = {
-        "run_id": run_id,
-        "record_sha256": files.sha256(f"{directory}/{RECORD}"),
-        "tables": {name: table._asdict() for name, table in tables.items()},
-        "folders": {name: folder._asdict() for name, folder in folders.items()},
-    }
-    files.write(f"{directory}/{MANIFEST}", sealed(content))
-
-
 def check_manifest(files: Files, directory: str) -> None:
     """Compare the files of a run with its manifest. Raises DataError: names each missing, changed or foreign one."""
-    expected = _expected(files, directory)
     present = fingerprint(files, directory).sha256
-    del present[MANIFEST]
-    _require_equal(directory, expected, present)
+    present.pop(MANIFEST, None)
+    _require_equal(files, directory, "", present)
 
 
 def check_folder(files: Files, directory: str, folder: str) -> None:
     """Do as :func:`check_manifest` for one folder of a run."""
-    expected = {name: sha256 for name, sha256 in _expected(files, directory).items() if name.startswith(f"{folder}/")}
     present = fingerprint(files, f"{directory}/{folder}").sha256
-    _require_equal(directory, expected, {f"{folder}/{name}": sha256 for name, sha256 in present.items()})
+    _require_equal(files, directory, f"{folder}/", {f"{folder}/{name}": sha256 for name, sha256 in present.items()})
 
 
 def check_record(files: Files, directory: str) -> None:
-    """Compare the record of a run with its manifest. Raises DataError: one of the two is damaged, or missing."""
-    expected = _expected(files, directory)[RECORD]
-    _require_equal(directory, {RECORD: expected}, {RECORD: files.sha256(f"{directory}/{RECORD}")})
+    """Do as :func:`check_manifest` for the record of a run, which is there."""
+    _require_equal(files, directory, RECORD, {RECORD: files.sha256(f"{directory}/{RECORD}")})
 
 
 def sealed(content: Mapping[str, object]) -> bytes:
@@ -91,7 +75,8 @@ def read_json(files: Files, path: str) -> dict[str, Any]:
     return content
 
 
-def _expected(files: Files, directory: str) -> dict[str, str]:
+def _require_equal(files: Files, directory: str, prefix: str, present: Mapping[str, str]) -> None:
+    """Compare checksums with those of the manifest for names that begin with the prefix."""
     path = f"{directory}/{MANIFEST}"
     if not files.exists(path):
         raise DataError(
@@ -102,13 +87,9 @@ def _expected(files: Files, directory: str) -> dict[str, str]:
     expected = {RECORD: str(manifest["record_sha256"])}
     for name, part in {**manifest["tables"], **manifest["folders"]}.items():
         expected |= {f"{name}/{file}": str(sha256) for file, sha256 in part["sha256"].items()}
-    return expected
-
-
-def _require_equal(directory: str, expected: Mapping[str, str], present: Mapping[str, str]) -> None:
     problems = []
     for name in sorted(expected.keys() | present.keys()):
-        if expected.get(name) != present.get(name):
+        if name.startswith(prefix) and expected.get(name) != present.get(name):
             what = "missing" if name not in present else "changed" if name in expected else "not of this run"
             problems.append(f"{name} is {what}")
     if problems:
@@ -127,16 +108,12 @@ def to_json(content: object) -> bytes:
     return (json.dumps(_plain(content), indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
-def _data_files(files: Files, directory: str) -> dict[str, int]:
+def _data_files(files: Files, directory: str, prefix: str = "") -> dict[str, int]:
     sizes: dict[str, int] = {}
-    for entry in files.list(directory):
-        if entry.name.startswith(("_", ".")):  # readers skip them: Spark's and Hadoop's own
-            continue
-        if entry.is_directory:
-            inside = _data_files(files, f"{directory}/{entry.name}")
-            sizes |= {f"{entry.name}/{path}": size for path, size in inside.items()}
-        else:
-            sizes[entry.name] = entry.bytes
+    for entry in files.list(f"{directory}/{prefix}".rstrip("/")):
+        path = f"{prefix}{entry.name}"
+        if not entry.name.startswith(("_", ".")):  # readers skip them: Spark's and Hadoop's own
+            sizes |= _data_files(files, directory, f"{path}/") if entry.is_directory else {path: entry.bytes}
     return sizes
 
 

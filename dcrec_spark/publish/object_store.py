@@ -2,35 +2,38 @@
 
 ::
 
-    <output>/CURRENT                              the run_id that readers read, replaced in one step. Not on S3:
-    <output>/CURRENT.0000000007                   the highest of its name is the one that readers read
-    <output>/run_id=<run_id>/<table>/*.parquet    written there, where nobody looks before CURRENT names the run
-                            /model/               what else the run leaves
-                            /run.json             the run's record
-                            /manifest.json        checksums of all the above. Written last, and never changed
-                            /_begun               tells how old the directory is before there is anything else in it
-                            /_published           marks a run that was current at some time
-    <output>/failed/run_id=<run_id>/run.json      the record of a run that published nothing
+    <output>/CURRENT                   the run_id that readers read, replaced in one step. Not on S3:
+    <output>/CURRENT.0000000007        the highest of its name is the one that readers read
+    <output>/run_id=<run_id>/...       as on a file system. Nobody looks there before CURRENT names the run
+                            /_begun        tells how old the directory is before there is anything else in it
+                            /_published    marks a run that was current at some time
 
-Readers find the same as on a file system. The steps are those of :mod:`dcrec_spark.publish.protocol`. A run notes the
-version of the pointer when it begins, and committing puts the new one only if the store still has that version. So of
-runs that overlap, the first to commit wins, without a lock. A process that dies leaves the old pointer or the new one.
-Nobody knows at once that it is dead. So a directory that never was current goes when nothing in it is younger than two
-days.
+The steps are those of :mod:`dcrec_spark.publish.protocol`. A run notes the version of the pointer when it begins, and
+committing puts the new one only if the store still has that version. So of runs that overlap, the first to commit wins,
+without a lock. A process that dies leaves the old pointer or the new one. Nobody knows at once that it is dead. So a
+directory that never was current goes when nothing in it is younger than two days.
 """
 
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import CURRENT, RUN_PREFIX, newest_of, run_id_in, run_path
-from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_manifest, to_json, write_manifest
-from dcrec_spark.publish.parquet import Before, DirectorySink, ParquetSink, StagedRun, require_names, write_parts
+from dcrec_spark.publish.manifest import MANIFEST, check_manifest
+from dcrec_spark.publish.parquet import (
+    Before,
+    DirectorySink,
+    ParquetSink,
+    StagedRun,
+    require_names,
+    write_manifest,
+    write_parts,
+)
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.hadoop import ObjectFiles
@@ -56,11 +59,7 @@ class ObjectStoreSink(DirectorySink):
         return Before(run_id_in(self.files, self.root), newest_of(super().run_ids()), version)
 
     def stage(
-        self,
-        run_id: str,
-        tables: Mapping[str, DataFrame],
-        folders: Mapping[str, Save],
-        base: Before | None = None,
+        self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save], base: Before | None = None
     ) -> StagedRun:
         """Write to the run's directory. Raises ConfigError: a name can't be used. ConflictError: it exists."""
         require_names(run_id, tables, folders)
@@ -80,22 +79,16 @@ class ObjectStoreSink(DirectorySink):
         except BaseException:
             self.discard(staged)
             raise
-        return StagedRun(self.files, self.root, run_id, path, before.run_id, written, saved, version=before.version)
+        return replace(staged, tables=written, folders=saved)
 
     def commit(self, staged: StagedRun, record: Record) -> str:
         """Put the pointer. Raises ConflictError: it has moved. DcrecError: the store went away."""
         try:
-            self.files.write(f"{staged.path}/{RECORD}", to_json(record))
-            write_manifest(self.files, staged.path, staged.run_id, staged.tables, staged.folders)
+            write_manifest(staged, record)
         except OSError as error:
             raise DcrecError(f"run {staged.run_id} was not published: {self.given}: {error}") from error
         if staged.base is not None:
             self._mark(staged.base)  # by a publisher that died before it could
-        self._make_current(staged)
-        self._mark(staged.run_id)
-        return self.files.uri(staged.path)
-
-    def _make_current(self, staged: StagedRun) -> None:
         try:
             self._point_to(staged.run_id, staged.version)
         except ChangedError as error:
@@ -107,6 +100,8 @@ class ObjectStoreSink(DirectorySink):
                 f"{self.given} went away while run {staged.run_id} was committed ({error}): readers have that run or "
                 f"run {staged.base}, whole; see which by 'dcrec runs', or run again"
             ) from error
+        self._mark(staged.run_id)
+        return self.files.uri(staged.path)
 
     def verify(self, staged: StagedRun) -> None:
         """Compare each file with the manifest, and withdraw a damaged run. It stays where the store went away."""
@@ -129,7 +124,6 @@ class ObjectStoreSink(DirectorySink):
             _log.warning("%s is left to a later run: %s", self.files.uri(staged.path), error)
 
     def withdraw(self, staged: StagedRun) -> None:
-        """Point readers to the run before, unless another one was published since, and remove this one's directory."""
         version = self.files.version(self._pointer)
         if run_id_in(self.files, self.root) == staged.run_id:
             if staged.base is None:
@@ -170,15 +164,10 @@ class ObjectStoreSink(DirectorySink):
         return [run_id for run_id in super().run_ids() if run_id == current or self._is_published(run_id)]
 
     def prune(self, keep: int) -> list[str]:
-        """Remove all runs but the ``keep`` newest and the current one, whoever still reads them. Returns which."""
-        current, removed = run_id_in(self.files, self.root), []
-        for run_id in self.run_ids()[:-keep]:
-            if run_id != current and self._remove(run_id):
-                removed.append(run_id)
-        return removed
+        current = run_id_in(self.files, self.root)
+        return [run_id for run_id in self.run_ids()[:-keep] if run_id != current and self._remove(run_id)]
 
     def remove_leftovers(self) -> None:
-        """Remove what publishers that died have left."""
         stay = {f"{RUN_PREFIX}{run_id}" for run_id in self.run_ids()}
         remove_old(self.files, self.root, (TEMPORARY_PREFIX, RUN_PREFIX), stay)
 

@@ -42,15 +42,7 @@ from dcrec_spark.publish.current import (
     run_id_in,
     run_path,
 )
-from dcrec_spark.publish.manifest import (
-    MANIFEST,
-    RECORD,
-    PartFiles,
-    check_manifest,
-    fingerprint,
-    to_json,
-    write_manifest,
-)
+from dcrec_spark.publish.manifest import MANIFEST, RECORD, PartFiles, check_manifest, fingerprint, sealed, to_json
 from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Files
@@ -137,7 +129,7 @@ class DirectorySink:
             raise
 
     def removal_error(self, run_id: str) -> ConflictError:
-        """Return the error that tells of a run which went while somebody was about to go back to it."""
+        """Tell of a run which went while somebody was about to go back to it."""
         return ConflictError(
             f"run {run_id} under {self.given} was removed meanwhile, by a run that keeps fewer: list the runs, and "
             "choose again"
@@ -168,15 +160,10 @@ class ParquetSink(DirectorySink):
     files: Directories
 
     def base(self) -> Before:
-        """Note the current run, and the newest."""
         return Before(run_id_in(self.files, self.root), newest_of(self.run_ids()))
 
     def stage(
-        self,
-        run_id: str,
-        tables: Mapping[str, DataFrame],
-        folders: Mapping[str, Save],
-        base: Before | None = None,
+        self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save], base: Before | None = None
     ) -> StagedRun:
         """Write to a staging directory. Raises ConfigError: a name can't be used. DataError: rows are not seen."""
         require_names(run_id, tables, folders)
@@ -198,8 +185,7 @@ class ParquetSink(DirectorySink):
     def commit(self, staged: StagedRun, record: Record) -> str:
         """Rename, then put the pointer. Raises ConflictError: another run was published meanwhile, or this run_id."""
         files, root = self.files, self.root
-        files.write(f"{staged.path}/{RECORD}", to_json(record))
-        write_manifest(files, staged.path, staged.run_id, staged.tables, staged.folders)
+        write_manifest(staged, record)
         with files.lock(f"{root}/{LOCK}"):
             _undo_interrupted_commit(files, root)
             self.require_unchanged(staged)
@@ -221,7 +207,6 @@ class ParquetSink(DirectorySink):
             raise self.damage_error(staged, damage) from damage
 
     def discard(self, staged: StagedRun) -> None:
-        """Remove the staged tables. Fine when they are gone or committed."""
         self.files.delete(staged.path)
         staged.lease.close()
 
@@ -308,6 +293,18 @@ def require_names(run_id: str, tables: Mapping[str, DataFrame], folders: Mapping
     require_name("run_id", run_id, RUN_ID)
     for name in (*tables, *folders):
         require_name("table", name, TABLE_NAME)
+
+
+def write_manifest(staged: StagedRun, record: Record) -> None:
+    """Write the record, and the manifest, the last file of a run: a directory without it is not a complete run."""
+    staged.files.write(f"{staged.path}/{RECORD}", to_json(record))
+    content = {
+        "run_id": staged.run_id,
+        "record_sha256": staged.files.sha256(f"{staged.path}/{RECORD}"),
+        "tables": {name: table._asdict() for name, table in staged.tables.items()},
+        "folders": {name: folder._asdict() for name, folder in staged.folders.items()},
+    }
+    staged.files.write(f"{staged.path}/{MANIFEST}", sealed(content))
 
 
 def write_parts(

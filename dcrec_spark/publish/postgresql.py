@@ -12,8 +12,7 @@ what was shown when staging began, and records the publication. It waits for rea
 attempts, and gives up after a minute. A publisher holds a second advisory lock, on its token, for as long as
 it lives: what is staged under a token that nobody holds is left over, and goes.
 
-A server that goes away in the middle of a step and is back within a minute costs that step only. Staging then
-has a new token. Committing looks first whether it was done.
+After a restart of the server staging has a new token, and committing looks first whether it was done.
 """
 
 import logging
@@ -60,10 +59,7 @@ _KEYS = {
     "changes": ("user_id", "item_id"),
     "user_overlap": ("user_id",),
     "item_overlap": ("item_id",),
-    "user_vectors": ("id",),
-    "item_vectors": ("id",),
-    "user_factors": ("id",),
-    "item_factors": ("id",),
+    **dict.fromkeys(("user_vectors", "item_vectors", "user_factors", "item_factors"), ("id",)),
 }
 LOCK_SECONDS = 60.0
 _ATTEMPT_SECONDS = 1
@@ -109,14 +105,12 @@ class PostgresqlWarehouse(Warehouse):
             )
         try:
             with self.session.transaction() as connection:
-                registry = f'"{self.namespace}"."dcrec_current"'
+                registry, may_create = self._dotted("dcrec_current"), "select has_schema_privilege(%s, 'create')"
                 if connection.execute("select to_regclass(%s) is null", [registry]).fetchone() == (True,):
                     self.session.keep_publishers_out(connection)
                     self._run(connection, "create schema if not exists {schema}")
                     self._run(connection, _REGISTRY)
-                elif connection.execute("select has_schema_privilege(%s, 'create')", [self.namespace]).fetchone() != (
-                    True,
-                ):
+                elif connection.execute(may_create, [self.namespace]).fetchone() != (True,):
                     raise ConfigError(f"{self.setting}.user may not create tables in the schema {self.namespace}")
         except psycopg.errors.InsufficientPrivilege as error:
             raise ConfigError(
@@ -124,10 +118,7 @@ class PostgresqlWarehouse(Warehouse):
             ) from error
 
     def close(self) -> None:
-        """Close the connection."""
         self.session.close()
-
-    # ---- stage
 
     def stage(
         self,
@@ -154,12 +145,8 @@ class PostgresqlWarehouse(Warehouse):
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
         """Load the rows from the executors into a table of the run's own."""
         place = staged_place(table, staged.token)
-        columns = sql.SQL(", ").join(
-            sql.SQL("{} {}").format(
-                sql.Identifier(field.name), sql.SQL(self._type_of(table, field.name, field.dataType))
-            )
-            for field in rows.schema
-        )
+        types = {field.name: sql.SQL(self._type_of(table, field.name, field.dataType)) for field in rows.schema}
+        columns = sql.SQL(", ").join(sql.SQL("{} {}").format(sql.Identifier(name), of) for name, of in types.items())
         with self.session.transaction() as connection:
             self.session.hold(connection, staged.token)
             query = (
@@ -168,18 +155,6 @@ class PostgresqlWarehouse(Warehouse):
             )
             self._run(connection, query, staged.token, staged.run_id, self.run_date, table)
             self._run(connection, "create table {schema}.{place} ({columns})", place=place, columns=columns)
-        self._load(place, rows)
-        try:
-            with self.session.transaction() as connection:
-                if table in _KEYS:
-                    keys = sql.SQL(", ").join(map(sql.Identifier, _KEYS[table]))
-                    self._run(connection, "create unique index on {schema}.{place} ({keys})", place=place, keys=keys)
-                self._run(connection, "analyze {schema}.{place}", place=place)
-        except psycopg.errors.UniqueViolation as error:
-            raise AuditError(f"{self.setting}: {table}: {error.diag.message_detail or first_line(error)}") from error
-        return staged.token
-
-    def _load(self, place: str, rows: DataFrame) -> None:
         maps = [field.name for field in rows.schema if isinstance(field.dataType, MapType)]
         sent = rows.withColumns({name: F.to_json(F.col(f"`{name}`")) for name in maps})
         writer = sent.write.format("jdbc").options(**self.server.jdbc()).option("dbtable", self._dotted(place))
@@ -190,6 +165,15 @@ class PostgresqlWarehouse(Warehouse):
         except Exception as error:
             what = self.server.without_secret(message_of(error))
             raise DcrecError(f"{self.setting}: {self.namespace}.{place} could not be loaded: {what}") from error
+        try:
+            with self.session.transaction() as connection:
+                if table in _KEYS:
+                    keys = sql.SQL(", ").join(map(sql.Identifier, _KEYS[table]))
+                    self._run(connection, "create unique index on {schema}.{place} ({keys})", place=place, keys=keys)
+                self._run(connection, "analyze {schema}.{place}", place=place)
+        except psycopg.errors.UniqueViolation as error:
+            raise AuditError(f"{self.setting}: {table}: {error.diag.message_detail or first_line(error)}") from error
+        return staged.token
 
     def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
         """Open what was loaded, in pieces that executors read in parallel. Maps are left out."""
@@ -207,20 +191,17 @@ class PostgresqlWarehouse(Warehouse):
         )
         return frame.select(*(f"`{field.name}`" for field in schema if not isinstance(field.dataType, MapType)))
 
-    # ---- commit
-
     def commit(self, staged: StagedTables, record: Record) -> str:
-        """Swap all views and record the publication in one transaction.
-
-        Raises ConflictError: another run was shown since staging began, or readers or publishers kept their locks for
-        too long.
-        """
+        """Swap all views and record the publication in one transaction."""
         return self.session.through_restarts(lambda: self._commit(staged, record))
 
     def _commit(self, staged: StagedTables, record: Record) -> str:
         with self._swap(staged.run_id) as connection:
             self.require_unchanged(staged)
-            self._require_staged(connection, staged)
+            query = "select 1 from {schema}.dcrec_runs where token = %s"
+            if self._run(connection, query, staged.token).fetchone() is None:  # left over, while nobody held it
+                why = "another publisher removed what was staged while the server was away"
+                raise self.conflict(staged.run_id, why)
             # A run_id that is published again replaces itself.
             query = "update {schema}.dcrec_runs set published_at = null where run_id = %s and token <> %s"
             self._run(connection, query, staged.run_id, staged.token)
@@ -228,12 +209,6 @@ class PostgresqlWarehouse(Warehouse):
             self._run(connection, query, to_json(record).decode(), staged.token)
             self._show(connection, dict(staged.places))
         return ", ".join(f"{self.namespace}.{table}" for table in staged.places)
-
-    def _require_staged(self, connection: psycopg.Connection, staged: StagedTables) -> None:
-        """Refuse what another publisher has removed as left over, while the server was away and nobody held it."""
-        query = "select 1 from {schema}.dcrec_runs where token = %s"
-        if self._run(connection, query, staged.token).fetchone() is None:
-            raise self.conflict(staged.run_id, "another publisher removed what was staged while the server was away")
 
     def undo(self, staged: StagedTables) -> None:
         """Show what was shown when staging began, all views at once. The publication is no longer recorded."""
@@ -279,29 +254,23 @@ class PostgresqlWarehouse(Warehouse):
         return differing
 
     def shown(self, table: str) -> DataFrame:
-        """Open the view."""
         reader = self._spark().read.format("jdbc").options(**self.server.jdbc())
         return reader.option("dbtable", self._dotted(table)).load()
-
-    # ---- clear up, list, go back
 
     def discard(self, staged: StagedTables) -> None:
         """Remove what is staged, unless it is shown or held. Where the server is away, that is left to the next run."""
         try:
-            self._discard(staged)
+            held = self.session.forget(staged.token)
+            with self.session.transaction() as connection:
+                query = "select published_at is null from {schema}.dcrec_runs where token = %s"
+                if self._run(connection, query, staged.token).fetchone() == (True,):
+                    self._forget(connection, staged.token)
+                if held:
+                    self.session.release(connection, staged.token)
         except (DcrecError, psycopg.OperationalError) as error:
             if self.session.answers():
                 raise
             _log.warning("%s: what was staged is left to the next run: %s", self.setting, first_line(error))
-
-    def _discard(self, staged: StagedTables) -> None:
-        held = self.session.forget(staged.token)
-        with self.session.transaction() as connection:
-            query = "select published_at is null from {schema}.dcrec_runs where token = %s"
-            if self._run(connection, query, staged.token).fetchone() == (True,):
-                self._forget(connection, staged.token)
-            if held:
-                self.session.release(connection, staged.token)
 
     def prune(self, table: str) -> None:
         """Remove runs that are neither shown nor among those to keep, and what nobody alive is staging."""
@@ -331,7 +300,6 @@ class PostgresqlWarehouse(Warehouse):
             self._run(connection, "drop table if exists {schema}.{place}", place=staged_place(table, token))
 
     def runs(self) -> list[StoredRun]:
-        """List the published runs."""
         query = """
             select r.run_id, r.run_date::text, r.tables,
                    array(select table_name from {schema}.dcrec_current c where c.token = r.token order by 1)
@@ -347,8 +315,6 @@ class PostgresqlWarehouse(Warehouse):
             if row is None:
                 raise self.unknown_run(run_id)
             self._show(connection, dict.fromkeys(row[1], row[0]))
-
-    # ---- the database
 
     @contextmanager
     def _swap(self, run_id: str) -> Iterator[psycopg.Connection]:

@@ -71,9 +71,7 @@ def publish(
 ) -> str:
     """Stage, audit, commit, verify. Whatever fails, readers have all of the old tables.
 
-    sink : where to publish.
     run_id : name of the run. A published one is never used again.
-    tables : by name.
     record : makes the record of the run, when the tables are staged and audited.
     audit : raises AuditError to refuse the staged tables.
     folders : what else appears with the tables, such as a model, by name.

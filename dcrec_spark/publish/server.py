@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import LiteralString, TypeVar
 from urllib.parse import parse_qsl
 
 from dcrec_spark.errors import ConfigError, DcrecError, interruption, require_extra
@@ -45,15 +45,11 @@ class Server:
 
     @classmethod
     def open(cls, url: str, user: str | None, password_file: str | None, setting: str) -> "Server":
-        """Read the password from its file, or from the environment.
+        """Read the password from the first line of its file, or else from the environment variable PGPASSWORD.
 
-        url : ``jdbc:postgresql://host:port/database``, and sslmode and sslrootcert if need be.
-        user : none: that of this process.
-        password_file : its first line is the password. None: the environment variable PGPASSWORD. Without that, none is
-        given.
-        setting : section of the settings, for errors.
-        Raises ConfigError: the url is of another form, or the file cannot be read. Neither is repeated: they may hold a
-        secret.
+        user : None: that of this process. setting : section of the settings, for errors.
+        Raises ConfigError: the url is of another form, or the file has no password. Neither is repeated: they may hold
+        a secret.
         """
         match = URL.fullmatch(url)
         if match is None or not {name for name, _ in parse_qsl(match["options"] or "")} <= OPTIONS:
@@ -111,8 +107,7 @@ class Session:
 
     def connection(self) -> psycopg.Connection:
         """Return the open connection, or make one."""
-        if self._open is None:
-            self._open = self.server.connect(f"{self.setting}.url")
+        self._open = self._open or self.server.connect(f"{self.setting}.url")
         return self._open
 
     def close(self) -> None:
@@ -137,8 +132,6 @@ class Session:
                     f"{self.setting}: the connection to {self.server.url} broke: {first_line(error)}; run again"
                 ) from error
             raise
-
-    # ---- restarts
 
     def through_restarts(self, step: Callable[[], _Made]) -> _Made:
         """Make a step, and make it again where the server went away meanwhile and came back in time."""
@@ -181,21 +174,18 @@ class Session:
                 ) from error
             time.sleep(PAUSE_SECONDS)
 
-    # ---- locks
-
     def keep_publishers_out(self, connection: psycopg.Connection) -> None:
         """Wait for the lock of publishers, which is held until the transaction ends."""
-        connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [self._key(_PUBLISH)])
+        self._lock(connection, "pg_advisory_xact_lock", _PUBLISH)
 
     def tries_to_keep_publishers_out(self, connection: psycopg.Connection) -> bool:
         """Take the lock of publishers until the transaction ends, unless somebody has it."""
-        query = "select pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
-        return connection.execute(query, [self._key(_PUBLISH)]).fetchone() == (True,)
+        return self._lock(connection, "pg_try_advisory_xact_lock", _PUBLISH)
 
     def hold(self, connection: psycopg.Connection, token: str) -> None:
         """Hold a token for as long as the connection lives."""
         if token not in self._staging:
-            connection.execute("select pg_advisory_lock(hashtextextended(%s, 0))", [self._key(token)])
+            self._lock(connection, "pg_advisory_lock", token)
             self._staging.add(token)
 
     def forget(self, token: str) -> bool:
@@ -206,12 +196,13 @@ class Session:
 
     def release(self, connection: psycopg.Connection, token: str) -> None:
         """Release a token that this connection holds."""
-        connection.execute("select pg_advisory_unlock(hashtextextended(%s, 0))", [self._key(token)])
+        self._lock(connection, "pg_advisory_unlock", token)
 
     def has_holder(self, connection: psycopg.Connection, token: str) -> bool:
         """Whether a publisher that lives holds this token, here or elsewhere."""
-        query = "select not pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
-        return token in self._staging or connection.execute(query, [self._key(token)]).fetchone() == (True,)
+        return token in self._staging or not self._lock(connection, "pg_try_advisory_xact_lock", token)
 
-    def _key(self, what: str) -> str:
-        return f"dcrec-spark {self.namespace} {what}"
+    def _lock(self, connection: psycopg.Connection, function: LiteralString, what: str) -> bool:
+        """Call a function of PostgreSQL's advisory locks. Returns whether it says that it succeeded."""
+        key = f"dcrec-spark {self.namespace} {what}"
+        return connection.execute(f"select {function}(hashtextextended(%s, 0))", [key]).fetchone() == (True,)

@@ -6,9 +6,8 @@ directory, whose record says what each of them has published, last: a run is pub
 
 One lock below the output is held from the first commit to the last, so of publishers to one output one wins
 everywhere. On an object store, which has no lock, the pointer decides at the end, and who is late puts back what he has
-shown. A commit that fails puts the places before it back. A process that is killed in between leaves places on
-two runs. The same command, or ``dcrec rollback``, brings them together again, and nothing is doubled, because a run
-replaces what it finds.
+shown. A commit that fails puts the places before it back. A process that is killed in between leaves places on two
+runs. The same command, or ``dcrec rollback``, brings them together again: a run replaces what it finds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +57,6 @@ class Several:
     audit: Audit | None = None
 
     def base(self) -> BeforeEverywhere:
-        """Note what readers of each place have now."""
         return BeforeEverywhere(self.directory.base(), {place.kind: place.base() for place in self.warehouses})
 
     def stage(
@@ -89,13 +87,14 @@ class Several:
             taken = {name: table for name, table in rows.items() if warehouse.takes(name)}
             there = warehouse.stage(run_id, taken, {}, before.warehouses[warehouse.kind])
             staged.warehouses[warehouse.kind] = there
-            differing = [name for name in taken if there.contents[name] != expected[name]]
+            differing = [
+                f"{name} ({there.contents[name].rows} rows, sent {expected[name].rows})"
+                for name in taken
+                if there.contents[name] != expected[name]
+            ]
             if differing:
-                found = ", ".join(
-                    f"{name} ({there.contents[name].rows} rows, sent {expected[name].rows})" for name in differing
-                )
                 raise AuditError(
-                    f"{warehouse.setting}: the staged tables differ from those of the run: {found}; "
+                    f"{warehouse.setting}: the staged tables differ from those of the run: {', '.join(differing)}; "
                     "nothing was published"
                 )
 
@@ -143,7 +142,6 @@ class Several:
             raise
 
     def discard(self, staged: StagedEverywhere) -> None:
-        """Remove what is staged. Fine when it is gone or committed."""
         with ExitStack() as cleanup:
             cleanup.callback(self.directory.discard, staged.directory)
             for warehouse in self.warehouses:
@@ -161,5 +159,4 @@ class Several:
     def _undo(self, staged: StagedEverywhere, warehouses: Sequence[Warehouse]) -> None:
         with ExitStack() as cleanup:
             for warehouse in warehouses:
-                there = staged.warehouses[warehouse.kind]
-                cleanup.callback(warehouse.undo, there)
+                cleanup.callback(warehouse.undo, staged.warehouses[warehouse.kind])

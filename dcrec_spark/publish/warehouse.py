@@ -8,7 +8,7 @@ PostgreSQL commits all tables at once. Catalogs are :class:`TableByTable`. A tab
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -41,23 +41,12 @@ class StoredRun(NamedTuple):
     damage: str | None = None
 
 
-def gather_runs(found: Iterable[tuple[str, str, str, bool]]) -> list[StoredRun]:
-    """Gather run_id, run_date, table, and whether readers find it, into runs, the newest first."""
-    runs: dict[str, StoredRun] = {}
-    for run_id, run_date, table, is_current in found:
-        before = runs.get(run_id, StoredRun(run_id, run_date, (), ()))
-        tables = before.tables if table in before.tables else (*before.tables, table)
-        current = (*before.current, table) if is_current else before.current
-        runs[run_id] = before._replace(tables=tables, current=current)
-    return sorted(runs.values(), reverse=True)
-
-
 @dataclass(frozen=True)
 class StagedTables:
     """What is written and not shown.
 
-    run_id : the run. token : tells two attempts with one run_id apart. base : table -> what readers had when staging
-    began, None where there was no such table. places : table -> where its rows are. contents : table -> what is there.
+    token : tells two attempts with one run_id apart. base : table -> what readers had when staging began, None where
+    there was no such table. places : table -> where its rows are. contents : table -> what is there.
     """
 
     run_id: str
@@ -88,8 +77,6 @@ class Warehouse(ABC):
     def takes(self, table: str) -> bool:
         """Whether the warehouse holds such a table. Those that it does not are left out."""
         return True
-
-    # ---- what a warehouse has to do
 
     @abstractmethod
     def check(self) -> None:
@@ -150,8 +137,6 @@ class Warehouse(ABC):
         """Whether readers find what is staged: it was committed before, and committing it again changes nothing."""
         return self.now(table) == staged.places[table]
 
-    # ---- the steps of the protocol
-
     def base(self) -> dict[str, str]:
         """Name the run that readers of each table have now. Tables of which that is unknown are left out."""
         return {table: run.run_id for run in self.runs() for table in run.current}
@@ -163,11 +148,7 @@ class Warehouse(ABC):
         folders: Mapping[str, Save],
         base: Mapping[str, str] | None = None,
     ) -> StagedTables:
-        """Write all tables, and read back what is there.
-
-        Raises ConfigError: a name is unusable, or a folder there. ConflictError: readers have another run than in the
-        base.
-        """
+        """Write all tables, and read back what is there. Raises ConflictError: readers have another run than then."""
         require_name("run_id", run_id, RUN_ID)
         for name in tables:
             require_name("table", name, TABLE_NAME)
@@ -179,7 +160,11 @@ class Warehouse(ABC):
         staged = StagedTables(run_id, new_token(), {table: self.now(table) for table in tables})
         if base is not None:
             # After what is there is noted: what is shown from here on is found when it is committed.
-            self._require_base(run_id, tables, base)
+            # By runs, not by places: upkeep of a table moves its place too.
+            shows = {table: run for table, run in self.base().items() if table in tables}
+            others = [f"{of} shows run {run}" for of, run in shows.items() if run not in (base.get(of), run_id)]
+            if others:
+                raise self.conflict(run_id, f"{', '.join(others)}, published after this run began")
         try:
             for name, rows in tables.items():
                 staged.places[name] = self.write(staged, name, rows)
@@ -188,14 +173,6 @@ class Warehouse(ABC):
             self.discard(staged)
             raise
         return staged
-
-    def _require_base(self, run_id: str, tables: Iterable[str], base: Mapping[str, str]) -> None:
-        # By runs, not by places: upkeep of a table moves its place too.
-        shows = {table: run for table, run in self.base().items() if table in tables}
-        others = {table: run for table, run in shows.items() if run not in (base.get(table), run_id)}
-        if others:
-            shown = ", ".join(f"{table} shows run {run}" for table, run in others.items())
-            raise self.conflict(run_id, f"{shown}, published after this run began")
 
     def verify(self, staged: StagedTables) -> None:
         """Compare what readers find with what was staged. Raises DcrecError: it differs, and old tables are back."""
@@ -248,7 +225,6 @@ class TableByTable(Warehouse):
         """Remove what is staged of a table and not shown. Fine when there is nothing."""
 
     def commit(self, staged: StagedTables, record: Record) -> str:
-        """Show table after table, all or none. Raises ConflictError: another run was shown since staging began."""
         self.require_unchanged(staged)
         try:
             return ", ".join([self.show(staged, table) for table in staged.places])
@@ -257,13 +233,11 @@ class TableByTable(Warehouse):
             raise
 
     def undo(self, staged: StagedTables) -> None:
-        """Bring what readers had when staging began back, unless they have another publisher's tables by now."""
         for table in staged.places:
             if self.is_shown(staged, table):
                 self.put_back(table, staged.base[table])
 
     def discard(self, staged: StagedTables) -> None:
-        """Remove what is staged. Fine when it is gone or shown."""
         for table in staged.base:
             self.drop(staged, table)
 
@@ -276,6 +250,33 @@ class CatalogWarehouse(TableByTable):
     def __init__(self, spark: SparkSession, namespace: str, keep: int, run_date: date | None) -> None:
         super().__init__(namespace, keep, run_date)
         self.spark = spark
+
+    @abstractmethod
+    def held(self, table: str) -> list[tuple[str, str, str]]:
+        """List the place, the run_id and the run_date of all that readers of a table could be shown, newest first."""
+
+    def published(self) -> list[str]:
+        """Name the tables of the namespace that runs may have been published to."""
+        return self.table_names()
+
+    def runs(self) -> list[StoredRun]:
+        runs: dict[str, StoredRun] = {}
+        for table in self.published():
+            now = self.now(table)
+            for place, run_id, run_date in self.held(table):
+                run = runs.get(run_id, StoredRun(run_id, run_date, (), ()))
+                tables = run.tables if table in run.tables else (*run.tables, table)
+                current = (*run.current, table) if place == now else run.current
+                runs[run_id] = run._replace(tables=tables, current=current)
+        return sorted(runs.values(), reverse=True)
+
+    def restore(self, run_id: str) -> None:
+        places = {table: [place for place, run, _ in self.held(table) if run == run_id] for table in self.published()}
+        if not any(places.values()):
+            raise self.unknown_run(run_id)
+        for table, of_run in places.items():
+            if of_run:
+                self.put_back(table, of_run[0])
 
     def check(self) -> None:
         """Make the database, which tells whether its catalog is there and may be written to."""
@@ -297,20 +298,17 @@ class CatalogWarehouse(TableByTable):
         """Nothing: the session is its maker's to stop."""
 
     def prepare(self, table: str, rows: DataFrame) -> None:
-        """Make an empty table where there is none."""
         if self.exists(table):
             self.require_same_columns(table, rows)
         else:
             rows.limit(0).writeTo(self.table(table)).using(self.format).create()
 
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
-        """Write to a new table."""
         place = staged_place(table, staged.token)
         rows.writeTo(self.table(place)).using(self.format).create()
         return place
 
     def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
-        """Open the new table."""
         return self.spark.table(self.table(staged.places[table]))
 
     def table(self, name: str) -> str:
@@ -322,7 +320,6 @@ class CatalogWarehouse(TableByTable):
         return self.spark.catalog.tableExists(self.table(name))
 
     def shown(self, table: str) -> DataFrame:
-        """Open the table as readers find it."""
         self.spark.catalog.refreshTable(self.table(table))
         return self.spark.table(self.table(table))
 
@@ -333,8 +330,8 @@ class CatalogWarehouse(TableByTable):
 
     def places_of(self, table: str) -> list[str]:
         """Name the tables that hold rows of attempts to publish a table."""
-        places = self.table_names(f"{table}{APART}*")
-        return [place for place in places if TOKEN.fullmatch(place.removeprefix(f"{table}{APART}"))]
+        prefix = f"{table}{APART}"
+        return [place for place in self.table_names(f"{prefix}*") if TOKEN.fullmatch(place.removeprefix(prefix))]
 
     def drop_abandoned(self, table: str, stay: set[str | None], before: str = "") -> None:
         """Drop the tables of attempts whose publisher died, or that are older than one, but for those that ``stay``."""
@@ -350,8 +347,9 @@ class CatalogWarehouse(TableByTable):
         )
         if there != given:
             differing = sorted(name for name in there.keys() | given if there.get(name) != given.get(name))
-            found = ", ".join(f"{name} {there.get(name, 'is not there')}" for name in differing)
-            expected = ", ".join(f"{name} {given.get(name, 'is not there')}" for name in differing)
+            found, expected = (
+                ", ".join(f"{name} {of.get(name, 'is not there')}" for name in differing) for of in (there, given)
+            )
             raise ConfigError(
                 f"{self.setting}: table {self.namespace}.{table} has other columns than the run: found {found}; "
                 f"expected {expected}: alter the table, or publish to another namespace"

@@ -5,16 +5,20 @@ The words are in ``templates/report.html.j2``. This module formats numbers and j
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, NamedTuple
 
+import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
-from dcrec_spark.evaluation.measures import COMPOSITION, Measure, MeasureKind
+from dcrec_spark.evaluation.distributions import Histogram
+from dcrec_spark.evaluation.measures import COMPOSITION, Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.result import Estimate
+from dcrec_spark.evaluation.strata import Stratum
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.plots import panels
-from dcrec_spark.report.facts import CertaintyFacts, ReportFacts, Stage
 
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 BETTER, WORSE, NONE, UNKNOWN = "better", "worse", "no difference shown", "no interval"
@@ -31,6 +35,83 @@ _LABELS |= {
 _NDCG, _MSE = Measure(MeasureKind.NDCG), Measure(MeasureKind.MSE)
 
 
+class PartFacts(NamedTuple):
+    """One set of ratings: training or test."""
+
+    users: int
+    items: int
+    ratings: Histogram
+
+
+class Stage(NamedTuple):
+    """Objective of one stage of the fit after each iteration."""
+
+    name: str
+    objective: str
+    values: Sequence[float]
+    tol: float
+    max_iter: int
+
+    @property
+    def changes(self) -> list[float]:
+        """Relative change by each iteration but the first. At least 1e-16, for a logarithmic axis."""
+        pairs = zip(self.values, self.values[1:], strict=False)
+        return [max(abs(new - old) / abs(old), 1e-16) for old, new in pairs]
+
+    @property
+    def converged(self) -> bool:
+        """Whether the last iteration changed the objective by less than the tolerance."""
+        return len(self.values) > 1 and self.changes[-1] < self.tol
+
+
+class CertaintyFacts(NamedTuple):
+    """Uncertainty of the lists."""
+
+    coverage: float  # nominal, of the intervals
+    widths: Histogram  # of the intervals of all listed items
+    extrapolating: float | None  # share of the listed items. None without an exposure model
+    odds: Sequence[float]  # quartiles over users of the odds ratio that would change the first item
+    few: float | None  # share of users with an effective number of ratings below 5. None without exposures
+
+
+@dataclass(frozen=True)
+class ReportFacts:
+    """All that a report shows."""
+
+    run_id: str  # of the evaluation
+    run_date: date
+    version: str | None  # of the saved model
+    models: Mapping[str, str]  # name -> description; the first is evaluated, the others are compared with it
+    outcome: str  # of the evaluated model, as adjustment and intercept
+    adjustment: str
+    intercept: float
+    unrated_are_zeros: bool  # whether predictions are scores below the rating scale
+    problems: Sequence[str]  # sentences that a reader has to see first
+    training: PartFacts
+    test: PartFacts  # those that were used
+    counts: Mapping[str, int]  # of the record of the run
+    per_user: pd.DataFrame  # low, high, n: how many users have how many training ratings
+    per_item: pd.DataFrame  # the same of items
+    stages: Sequence[Stage]
+    check: PredictiveCheck | str  # or a sentence on why there is none
+    p_values: Sequence[int]  # users in each of equal bins of the p-value
+    settings: MetricSettings  # variants of the metrics, and the bootstrap
+    estimates: Mapping[str, Mapping[str, Estimate]]  # model -> measure -> estimate
+    differences: Mapping[str, Mapping[str, Estimate]]  # evaluated model minus the named one
+    # With differences of the model from the one it is compared with. Or a sentence on why there are none.
+    strata: Sequence[tuple[Stratum, Mapping[str, Estimate]]] | str
+    certainty: CertaintyFacts | str  # or a sentence on why there is none
+    gamma: Histogram | None  # confounder weights of the users. None without a confounder
+    negative_gammas: int  # how many of them are below 0
+    samples: Mapping[str, Sequence[Any]]  # user -> rows: rank, title, score, preference, confounder, reasons_text
+    no_reasons: str  # why the samples have no reasons; empty where they have some
+    k: int  # the longest cut
+    listed: pd.DataFrame  # low, high, n: in how many users' first k places an item is
+    timings: Mapping[str, float]  # seconds by step of this run
+    fit_timings: Mapping[str, float]  # of the run that fitted the model
+    versions: Mapping[str, str]  # package -> version
+
+
 class Group(NamedTuple):
     """Measures that share a table."""
 
@@ -45,12 +126,9 @@ def render(facts: ReportFacts) -> str:
     forbids it to load anything or to run scripts.
     """
     of_lists = Measure(MeasureKind.NDCG, facts.k, over_catalogue=True)
+    loader = PackageLoader("dcrec_spark.report")
     environment = Environment(
-        loader=PackageLoader("dcrec_spark.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"number": number, "signed": signed, "share": share, "interval": interval, "label": label}
     environment.globals |= {"verdict": verdict, "convergence_of": convergence_of, "figures": panels}
@@ -64,9 +142,6 @@ def render(facts: ReportFacts) -> str:
         differing=_measures(facts.differences),
         shown=[m for m in (_NDCG, of_lists, _MSE) if m in _measures(facts.estimates)],
         covered=[m for m in _measures(facts.estimates) if Measure.parse(m).kind is MeasureKind.COVERAGE],
-        with_check=isinstance(facts.check, PredictiveCheck),
-        with_strata=not isinstance(facts.strata, str),
-        with_certainty=isinstance(facts.certainty, CertaintyFacts),
         DASH=DASH,
     )
 
@@ -168,17 +243,14 @@ def draw_estimates(facts: ReportFacts, measure: str) -> Picture:
     parsed = Measure.parse(measure)
     name = f"{label(measure)} over the catalogue" if parsed.over_catalogue else label(measure)
     side = "left" if parsed.is_error else "right"
-    return panels.forest(rows, name), name, f"Value and interval. Further {side} is better."
+    return panels.plot_forest(rows, name), name, f"Value and interval. Further {side} is better."
 
 
 def draw_strata(facts: ReportFacts, name: str) -> Picture:
     """Draw the differences of a measure by stratum."""
     measure = Measure.parse(name)
-    rows = {
-        f"{stratum.side}s, {stratum.ratings}": stratum.differences[measure]
-        for stratum in facts.strata
-        if not isinstance(stratum, str) and measure in stratum.differences
-    }
+    strata = [] if isinstance(facts.strata, str) else facts.strata
+    rows = {f"{of.side}s, {of.numbers}": found[measure] for of, found in strata if measure in found}
     model, other = list(facts.models)[:2]
     title, side = f"{label(measure)}: {model} minus {other}", "Left" if measure.is_error else "Right"
-    return (panels.forest(rows, title, zero=True), title, f"{side} of the line the model is better.")
+    return (panels.plot_forest(rows, title, zero=True), title, f"{side} of the line the model is better.")

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from types import FrameType
@@ -92,7 +92,10 @@ def _end_work(deadline: float) -> None:
                 quiet_since = time.monotonic()
             time.sleep(_PAUSE_SECONDS)
     except (Py4JError, OSError):  # the JVM was stopped too, as one of the same process group
-        _wait_for_jvm(deadline)
+        process = getattr(SparkContext._gateway, "proc", None)
+        if process is not None:  # else somebody else has started it
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
 
 
 def _is_at_work(context: SparkContext) -> bool:
@@ -103,12 +106,3 @@ def _is_at_work(context: SparkContext) -> bool:
         if running.next() > 0:
             return True
     return not spark.dagScheduler().activeJobs().isEmpty()
-
-
-def _wait_for_jvm(deadline: float) -> None:
-    process = getattr(SparkContext._gateway, "proc", None)
-    if process is not None:  # else somebody else has started it
-        try:
-            process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return

@@ -118,10 +118,7 @@ def of_thread(spark: SparkSession, function: Callable[..., Any]) -> Callable[...
 
 
 def place(frame: DataFrame, n: int, number: str) -> DataFrame:
-    """Move each row into the partition of its number, in a way that Spark knows of. One shuffle.
-
-    n : partitions. number : name of a column of whole numbers from 0 to n - 1.
-    """
+    """Move each row into the partition of its number, from 0 to n - 1, in a way that Spark knows of. One shuffle."""
     if hasattr(DataFrame, "repartitionById"):
         return frame.repartitionById(n, number)
     keys = F.expr(f"array({', '.join(map(str, keys_of_partitions(n)))})")
@@ -150,10 +147,7 @@ def group_by_place(placed: DataFrame, number: str) -> GroupedData:
 
 
 def apply_in_arrow(grouped: Any, change: Callable[..., pa.Table], schema: str) -> DataFrame:
-    """Apply a function of Arrow tables to each group.
-
-    grouped : rows that are grouped, or two such in a cogroup. change : takes a table of each.
-    """
+    """Apply a function of Arrow tables to each group of rows, or of two tables to each cogroup."""
     if hasattr(grouped, "applyInArrow"):
         return cast(DataFrame, grouped.applyInArrow(change, schema))
 

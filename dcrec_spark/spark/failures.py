@@ -13,8 +13,6 @@ from dcrec_spark.spark.compat import BROKEN_FILE
 
 SPARK_FAILURES = (PySparkException, Py4JError)
 SparkFailure: TypeAlias = PySparkException | Py4JError
-
-
 # How the operating system and HDFS say that there is no room, in Java's stack traces as in Python's errors.
 _FULL = ("No space left on device", "Disk quota exceeded", "DSQuotaExceededException", "not enough space on the disk")
 
@@ -66,8 +64,6 @@ _OF_A_TRACE = re.compile(r"\t|Caused by: |(?:Driver|JVM) stacktrace:|\s*$")
 _TRACEBACK = "Traceback (most recent call last):"
 # Servers give details in the lines below the first; plans and whole queries follow further down.
 _LINES_OF_A_CAUSE = 3
-
-
 _DEAD_JVM = (
     "Spark's JVM has died. The system may have ended it for want of memory: give the machine or container more, or "
     "lower spark.driver.memory"

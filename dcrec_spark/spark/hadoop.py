@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark.compat import is_classic
 
 # How HDFS says that another writer has a file open, or had it open when it died.
@@ -35,9 +36,18 @@ class Entry(NamedTuple):
 
 
 class HadoopFileSystem:
-    """The file system that ``uri`` names. Paths are absolute, without scheme. Methods raise OSError."""
+    """The file system that ``uri``, which ``setting`` has, names. Paths are absolute, without scheme.
 
-    def __init__(self, spark: SparkSession, uri: str) -> None:
+    Methods raise OSError. Raises ConfigError: the session has no JVM.
+    """
+
+    def __init__(self, spark: SparkSession | None, uri: str, setting: str) -> None:
+        self.scheme = uri.partition(":")[0]
+        if spark is None or not is_classic(spark):
+            raise ConfigError(
+                f"{setting} is {uri!r}: {self.scheme}: needs a driver with a JVM, not Spark Connect; "
+                "run the job with spark-submit, or choose a path on a shared file system"
+            )
         jvm: Any = spark._jvm
         self._jvm = jvm
         configuration = spark._jsparkSession.sessionState().newHadoopConf()
@@ -82,15 +92,13 @@ class HadoopFileSystem:
         with _as_os_error(path), self._open(path) as stream:
             return str(self._jvm.org.apache.commons.codec.digest.DigestUtils.sha256Hex(stream))
 
-    def create(self, path: str, content: bytes) -> None:
+    def create(self, path: str, content: bytes, overwrite: bool = False) -> None:
         """Write a file that does not exist yet. Of two who do so at once one fails, where the store sees to that."""
         with _as_os_error(path):
-            _write(self._files.create(self._path(path), False), content)  # do not overwrite
+            _write(self._files.create(self._path(path), overwrite), content)
 
-    def replace(self, path: str, content: bytes) -> None:
-        """Write a file, or an object of an object store, whatever was there."""
-        with _as_os_error(path):
-            _write(self._files.create(self._path(path), True), content)  # overwrite
+    def sync(self, path: str) -> None:
+        """Do nothing: a closed file is on its datanodes, and an object that is there is safe."""
 
     def replaces_if_unchanged(self) -> bool:
         """Whether the store replaces an object under the condition that it is still the one of before."""

@@ -88,8 +88,7 @@ def series_with_runtime(product: str) -> list[str]:
 def fetch_jars(folder: Path, artifacts: Sequence[str] = ()) -> list[Path]:
     """Bring archives for the installed Spark into a folder. One that is there with its checksum is not fetched again.
 
-    folder : Made if it is not there. artifacts : Beginnings of artifacts' names, such as ``iceberg`` or ``postgresql``,
-    or what many are for: ``s3``. None: all.
+    artifacts : Beginnings of artifacts' names, such as ``iceberg``, or what many are for: ``s3``. None: all.
     Raises ConfigError: one is not listed, can not be fetched, or is another file than the checksum says.
     """
     chosen = [jar for jar in listed_jars() if not artifacts or any(_is_meant(jar, name) for name in artifacts)]
@@ -100,18 +99,15 @@ def fetch_jars(folder: Path, artifacts: Sequence[str] = ()) -> list[Path]:
                 if series_with_runtime(name)
                 else f"conf/{LIST} lists no artifact that begins with {name}"
             )
-    for jar in chosen if artifacts else []:
-        if jar.artifact == "hadoop-aws" and jar.version != _hadoop():
+    for jar in [jar for jar in chosen if artifacts and jar.artifact == "hadoop-aws"]:
+        (client,) = (Path(pyspark.__path__[0]) / "jars").glob("hadoop-client-api-*.jar")
+        hadoop = client.stem.rpartition("-")[2]
+        if jar.version != hadoop:
             raise ConfigError(
                 f"conf/{LIST} lists hadoop-aws {jar.version}, and Spark {pyspark.__version__} comes with Hadoop "
-                f"{_hadoop()}: set spark.jars.packages to org.apache.hadoop:hadoop-aws:{_hadoop()} instead"
+                f"{hadoop}: set spark.jars.packages to org.apache.hadoop:hadoop-aws:{hadoop} instead"
             )
     return bring_jars(folder, chosen)
-
-
-def _hadoop() -> str:
-    (client,) = (Path(pyspark.__path__[0]) / "jars").glob("hadoop-client-api-*.jar")
-    return client.stem.rpartition("-")[2]
 
 
 def _is_meant(jar: Jar, name: str) -> bool:
@@ -119,11 +115,7 @@ def _is_meant(jar: Jar, name: str) -> bool:
 
 
 def require_runtimes(spark: SparkSession, conf: Mapping[str, str]) -> None:
-    """Refuse a session whose catalogs need a runtime that it lacks, or that is built for another Spark.
-
-    conf : what the session was asked for, besides its own settings.
-    Raises ConfigError: names the version of both, and the cure.
-    """
+    """Refuse a session, asked for ``conf``, whose catalogs lack a runtime, or have one that is for another Spark."""
     if not is_classic(spark):
         return
     settings = {**dict(spark.sparkContext.getConf().getAll()), **conf}

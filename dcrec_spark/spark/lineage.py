@@ -93,7 +93,13 @@ def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
             f"setting spark.checkpoint_dir: {path!r} cannot be used ({error.java_exception}); expected a directory "
             "that the driver and all executors can read and write"
         ) from error
-    atexit.register(_delete_at_exit, spark, str(spark.sparkContext.getCheckpointDir()))
+    place = str(spark.sparkContext.getCheckpointDir())
+
+    def delete_at_exit() -> None:
+        with suppress(Py4JError, OSError):  # the JVM was stopped with this process
+            _delete(spark, place)
+
+    atexit.register(delete_at_exit)
 
 
 def keep(frame: DataFrame) -> "Kept":
@@ -201,11 +207,6 @@ def _delete(spark: SparkSession, path: str) -> None:
     jvm: Any = spark._jvm
     place = jvm.org.apache.hadoop.fs.Path(path)
     place.getFileSystem(spark._jsc.hadoopConfiguration()).delete(place, True)
-
-
-def _delete_at_exit(spark: SparkSession, path: str) -> None:
-    with suppress(Py4JError, OSError):  # the JVM was stopped with this process
-        _delete(spark, path)
 
 
 @dataclass(frozen=True, eq=False)

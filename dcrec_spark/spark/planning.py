@@ -19,11 +19,9 @@ from dcrec_spark.spark.compat import is_classic
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 # Lets adaptive execution merge the small partitions of what is cached, too.
 ADAPTIVE_CACHE = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
-
 # A task over so many bytes takes some tenths of a second, a hundred times what starting it costs.
 PARTITION_BYTES = 16 * 2**20
 FEWEST_PARTITIONS = 2
-
 # What leaves rows out, or leaves them as they are.
 _NO_MORE_ROWS = ("Project", "Filter")
 _CACHE = "InMemoryRelation"
@@ -48,8 +46,7 @@ _LOCK = Lock()
 def borrow(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Change settings of the session for plans made inside. Its own values come back afterwards.
 
-    spark : Fits that run side by side may borrow the same settings. settings : Full name -> value. Of two numbers
-    borrowed at a time the larger one holds.
+    Fits that run side by side may borrow the same settings. Of two numbers borrowed at a time the larger one holds.
     """
     with _LOCK:
         loans = _LOANS.setdefault(spark, {})
@@ -64,20 +61,15 @@ def borrow(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     finally:
         with _LOCK:
             for key, value in settings.items():
-                _give_back(spark, key, value)
-
-
-def _give_back(spark: SparkSession, key: str, value: str) -> None:
-    loan = _LOANS[spark][key]
-    loan.values.remove(value)
-    if loan.values:
-        spark.conf.set(key, _largest(loan.values))
-        return
-    del _LOANS[spark][key]
-    if loan.before is None:
-        spark.conf.unset(key)
-    else:
-        spark.conf.set(key, loan.before)
+                loan = _LOANS[spark][key]
+                loan.values.remove(value)
+                holds = _largest(loan.values) if loan.values else loan.before
+                if holds is None:
+                    spark.conf.unset(key)
+                else:
+                    spark.conf.set(key, holds)
+                if not loan.values:
+                    del _LOANS[spark][key]
 
 
 def _largest(values: list[str]) -> str:
@@ -88,21 +80,18 @@ def _largest(values: list[str]) -> str:
 def few_partitions(spark: SparkSession, n_bytes: float | None = None) -> Iterator[None]:
     """Plan shuffles and caches inside for tables of a known size, never with more partitions than the session has.
 
-    spark : The session of the tables. n_bytes : About how large they are. None where that is not known yet: then only
-    adaptive execution, where the session has it, merges what is cached.
+    n_bytes : About how large they are. None where that is not known yet: then only adaptive execution, where the
+    session has it, merges what is cached.
     """
     settings = {ADAPTIVE_CACHE: "true"}
     if n_bytes is not None:
-        settings[SHUFFLE_PARTITIONS] = str(_partitions(spark, n_bytes))
+        with _LOCK:
+            loan = _LOANS.get(spark, {}).get(SHUFFLE_PARTITIONS)
+            most = int(loan.original if loan else str(spark.conf.get(SHUFFLE_PARTITIONS)))
+        wanted = max(FEWEST_PARTITIONS, -int(-n_bytes // PARTITION_BYTES))
+        settings[SHUFFLE_PARTITIONS] = str(min(most, wanted))
     with borrow(spark, settings):
         yield
-
-
-def _partitions(spark: SparkSession, n_bytes: float) -> int:
-    with _LOCK:
-        loan = _LOANS.get(spark, {}).get(SHUFFLE_PARTITIONS)
-        most = int(loan.original if loan else str(spark.conf.get(SHUFFLE_PARTITIONS)))
-    return min(most, max(FEWEST_PARTITIONS, -int(-n_bytes // PARTITION_BYTES)))
 
 
 def rows_at_most(frame: DataFrame) -> int | None:

@@ -1,8 +1,7 @@
 """Check, once for each session, that its Python workers can run this package.
 
-Workers are started by the executors, with whatever Python the session names, and by default that is the ``python3`` on
-PATH: not the one of an environment that is not activated. Spark then fails in the middle of a job with the stack traces
-of two languages. Here the answer is one sentence that says what to set.
+Executors start workers with whatever Python the session names, by default the ``python3`` on PATH: not the one of an
+environment that is not activated. Spark then fails in the middle of a job, with the stack traces of two languages.
 """
 
 import logging
@@ -26,11 +25,9 @@ from dcrec_spark.version import __version__
 
 # What the code that runs on workers imports, the package itself last.
 _NEEDED = ("numpy", "pandas", "pyarrow", "scipy", "threadpoolctl", "dcrec_spark")
-
 # What the workers of a session run, in words.
 _CHECKED: WeakKeyDictionary[SparkContext, str] = WeakKeyDictionary()
 _LOCK = Lock()
-
 log = logging.getLogger(__name__)
 
 
@@ -40,9 +37,8 @@ def require_workers(spark: SparkSession) -> str:
     One job of one task, on one executor, which imports all that fits and rankings need there. A session of Spark
     Connect is not checked: it has no context to run it with.
 
-    Returns what the workers run, in words.
-    Raises ConfigError: the workers have another version of Python or of this package, or lack packages. Says what to
-    set.
+    Returns what the workers run, in words. Raises ConfigError: the workers have another version of Python or of this
+    package, or lack packages. Says what to set.
     """
     if not is_classic(spark):
         words = "not checked: a session of Spark Connect has no Spark context"

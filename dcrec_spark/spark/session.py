@@ -78,7 +78,12 @@ def build_session(
     active = SparkSession.getActiveSession()
     require_supported(active)
     if active is not None:
-        return _adjust(active, wanted)
+        for name, value in wanted.items():
+            if active.conf.isModifiable(name):
+                active.conf.set(name, value)
+            else:
+                log.debug("%s=%s has no effect: the Spark session was started before", name, value)
+        return active
     if "spark.remote" in wanted or "SPARK_REMOTE" in os.environ:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for the workers of a server that this starts
         return _builder({"spark.app.name": app_name, **wanted}).getOrCreate()
@@ -98,15 +103,6 @@ def _builder(settings: Mapping[str, str]) -> SparkSession.Builder:
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder
-
-
-def _adjust(session: SparkSession, wanted: Mapping[str, str]) -> SparkSession:
-    for name, value in wanted.items():
-        if session.conf.isModifiable(name):
-            session.conf.set(name, value)
-        else:
-            log.debug("%s=%s has no effect: the Spark session was started before", name, value)
-    return session
 
 
 def _settings(app_name: str, master: str | None, wanted: Mapping[str, str]) -> dict[str, str]:
@@ -187,19 +183,16 @@ def _local_settings() -> dict[str, str]:
 
 def _java_options(master: str, wanted: Mapping[str, str]) -> dict[str, str]:
     """Options of the JVMs that are started here, after those that the caller wants for them."""
+    configured = "SPARK_HOME" in os.environ or "SPARK_CONF_DIR" in os.environ
+    # What Spark logs is in a file, by name: a folder on the class path would exclude class archives.
+    logs = "" if configured else f"-Dlog4j2.configurationFile={(conf_directory() / 'log4j2.properties').as_uri()}"
     ours = {
-        _DRIVER_OPTIONS: [_logging(), _collector(wanted) if master.startswith("local") else ""],
+        _DRIVER_OPTIONS: [logs, _collector(wanted) if master.startswith("local") else ""],
         # Other executors are not started here.
-        _EXECUTOR_OPTIONS: [_logging() if master.startswith("local-cluster") else ""],
+        _EXECUTOR_OPTIONS: [logs if master.startswith("local-cluster") else ""],
     }
     options = {name: " ".join(filter(None, [wanted.get(name), *own])) for name, own in ours.items()}
     return {name: text for name, text in options.items() if text}
-
-
-def _logging() -> str:
-    """Choose the file that says what Spark logs, by name: a folder on the class path would exclude class archives."""
-    configured = "SPARK_HOME" in os.environ or "SPARK_CONF_DIR" in os.environ
-    return "" if configured else f"-Dlog4j2.configurationFile={(conf_directory() / 'log4j2.properties').as_uri()}"
 
 
 def _quieten() -> None:

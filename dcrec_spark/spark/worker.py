@@ -32,16 +32,11 @@ def prepare_worker() -> None:
 
 def reread_if_changed(importer: Any) -> None:
     """Read an archive's directory again where its file is not the one that was read last."""
-    file = _file(importer.archive)
+    try:
+        found = os.stat(importer.archive)
+        file = found.st_ino, found.st_size, found.st_mtime_ns
+    except OSError:
+        file = None
     if file is None or getattr(importer, "_file_read", None) != file:
         _reread(importer)
         importer._file_read = file
-
-
-def _file(path: str) -> tuple[int, int, int] | None:
-    """Return what changes with a file. None without one."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -6,7 +6,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.storage.hadoop import HadoopFiles, ObjectFiles, open_objects
+from dcrec_spark.storage.hadoop import HadoopFiles, NumberedFiles, ObjectFiles
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.protocol import Directories
 
@@ -24,9 +24,7 @@ def open_files(
     Without a scheme, and with ``file:``, that is the local file system, on a cluster too. ``hdfs:`` is HDFS. All else
     is an object store, or a file system of which no renames are asked. They are reached through the driver's JVM.
 
-    path : what a user has set.
     spark : the session whose JVM reaches other stores than the local one. None is enough for that.
-    setting : what the user calls the path, for the error.
     Returns the store, and the absolute path inside it.
     Raises ConfigError: Hadoop has no client for it here. Names the setting, and the cure.
     """
@@ -34,24 +32,21 @@ def open_files(
     scheme, host, inside = (parts[name] or "" for name in ("scheme", "host", "path")) if parts else ("", "", "")
     if scheme == "file" and (host or not inside.startswith("/")):
         raise ConfigError(f"{setting} is {path!r}; expected an absolute path after file:, such as file:/data")
+    plain = inside if scheme in ("", "file") else inside or "/"
+    if not plain.strip() or PATTERN_CHARACTERS & set(plain) or CONTROL_CHARACTERS.search(plain):
+        raise ConfigError(
+            f"{setting} is {path!r}; expected a path without line breaks and any of the characters "
+            f"{' '.join(sorted(PATTERN_CHARACTERS))}"
+        )
     if scheme in ("", "file"):
-        _require_plain(path, inside, setting)
         return LocalFiles(), str(Path(inside).absolute())
-    _require_plain(path, inside or "/", setting)
     if scheme == "hdfs":
         return HadoopFiles(spark, path, setting), inside.rstrip("/") or "/"
-    return open_objects(spark, path, setting), inside.rstrip("/")
+    files = ObjectFiles(spark, path, setting)
+    return files if files.is_conditional else NumberedFiles(spark, path, setting), inside.rstrip("/")
 
 
 def is_local(path: str) -> bool:
     """Whether a path is one of the local file system, which needs no session to be opened."""
     parts = LOCATION.fullmatch(path)
     return parts is not None and parts["scheme"] in (None, "file")
-
-
-def _require_plain(path: str, inside: str, setting: str) -> None:
-    if not inside.strip() or PATTERN_CHARACTERS & set(inside) or CONTROL_CHARACTERS.search(inside):
-        refused = " ".join(sorted(PATTERN_CHARACTERS))
-        raise ConfigError(
-            f"{setting} is {path!r}; expected a path without line breaks and any of the characters {refused}"
-        )

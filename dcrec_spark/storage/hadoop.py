@@ -9,14 +9,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, ConflictError
-from dcrec_spark.spark.compat import is_classic
 from dcrec_spark.spark.hadoop import HadoopFileSystem
-from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, ChangedError, Entry, temporary_name
+from dcrec_spark.storage.protocol import ChangedError, Entry, temporary_name
 
 # HDFS gives a dead writer's lease to the next one after its soft limit of 60 s.
 LOCK_SECONDS = 120.0
@@ -35,23 +33,7 @@ _CLIENTS = {
 _PLACES = "s3a://bucket/..., gs://bucket/..., abfss://container@account/..., hdfs://, or a local or shared directory"
 
 
-class HadoopStore(HadoopFileSystem):
-    """A store behind the driver's JVM."""
-
-    def __init__(self, spark: SparkSession | None, uri: str, setting: str) -> None:
-        self.scheme = uri.partition(":")[0]
-        if spark is None or not is_classic(spark):
-            raise ConfigError(
-                f"{setting} is {uri!r}: {self.scheme}: needs a driver with a JVM, not Spark Connect; "
-                "run the job with spark-submit, or choose a path on a shared file system"
-            )
-        super().__init__(spark, uri)
-
-    def sync(self, path: str) -> None:
-        """Do nothing: a closed file is on its datanodes, and an object that is there is safe."""
-
-
-class HadoopFiles(HadoopStore):
+class HadoopFiles(HadoopFileSystem):
     """:class:`dcrec_spark.storage.protocol.Files` on the file system that ``uri`` names."""
 
     def write(self, path: str, content: bytes) -> None:
@@ -65,7 +47,6 @@ class HadoopFiles(HadoopStore):
             raise
 
     def rename(self, source: str, target: str) -> None:
-        """Move a directory in one step, never onto something."""
         self.move(source, target, overwrite=False)
 
     @contextmanager
@@ -92,7 +73,7 @@ class HadoopFiles(HadoopStore):
         self.require_write_access(ancestor)
 
 
-class ObjectFiles(HadoopStore):
+class ObjectFiles(HadoopFileSystem):
     """:class:`dcrec_spark.storage.protocol.Objects` in the bucket that ``uri`` names."""
 
     def __init__(self, spark: SparkSession | None, uri: str, setting: str) -> None:
@@ -106,14 +87,14 @@ class ObjectFiles(HadoopStore):
 
     def write(self, path: str, content: bytes) -> None:
         """Put the object."""
-        self.replace(path, content)
+        self.create(path, content, overwrite=True)
 
     def make_directory(self, path: str) -> None:
         """Do nothing: a directory is there when something is in it."""
 
     def check_writable(self, path: str) -> None:
         """Put an object and delete it: a store tells nothing beforehand."""
-        probe = f"{path}/{TEMPORARY_PREFIX}{uuid4().hex}"
+        probe = f"{path}/{temporary_name()}"
         self.write(probe, b"")
         self.delete(probe)
 
@@ -191,12 +172,6 @@ class Numbered:
 
 class NumberedFiles(Numbered, ObjectFiles):
     """Objects of a store that replaces none under a condition."""
-
-
-def open_objects(spark: SparkSession | None, uri: str, setting: str) -> ObjectFiles:
-    """Open the object store that ``uri`` names, by what it can do. Raises ConfigError: there is no client for it."""
-    files = ObjectFiles(spark, uri, setting)
-    return files if files.is_conditional else NumberedFiles(spark, uri, setting)
 
 
 def require_exclusive(files: object, path: str, setting: str) -> None:

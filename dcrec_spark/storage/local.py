@@ -27,15 +27,12 @@ class LocalFiles:
     lock_seconds: float = 30.0
 
     def uri(self, path: str) -> str:
-        """Return the path as Spark takes it."""
         return f"file://{path}"  # Not percent-encoded: Hadoop takes the text as it is.
 
     def exists(self, path: str) -> bool:
-        """Whether a file or a directory has this name."""
         return os.path.lexists(path)
 
     def list(self, path: str) -> list[Entry]:
-        """List the directory's entries by name. None when it does not exist."""
         entries = []
         with suppress(FileNotFoundError), os.scandir(path) as children:
             for child in children:
@@ -49,17 +46,14 @@ class LocalFiles:
         return sorted(entries)
 
     def read(self, path: str) -> bytes:
-        """Read the whole file."""
         with _open_file(path) as stream:
             return stream.read()
 
     def sha256(self, path: str) -> str:
-        """Hash the file's bytes, in hex."""
         with _open_file(path) as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
 
     def sync(self, path: str) -> None:
-        """Flush the file or directory to disk."""
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -82,11 +76,9 @@ class LocalFiles:
         self.sync(str(parent))
 
     def make_directory(self, path: str) -> None:
-        """Create the directory with its parents."""
         Path(path).mkdir(parents=True, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
-        """Move a directory in one step, never onto something."""
         if self.exists(target):  # rename(2) would replace an empty directory.
             raise FileExistsError(f"{target} already exists")
         Path(source).rename(target)

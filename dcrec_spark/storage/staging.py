@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from math import inf
 from typing import NamedTuple
 from uuid import uuid4
@@ -52,22 +52,16 @@ def remove_stale(files: Directories, directory: str, prefixes: tuple[str, ...]) 
     names = [entry for entry in files.list(directory) if entry.name.startswith(prefixes)]
     leases = {entry.name for entry in names if entry.name.endswith(LEASE)}
     for lease in sorted(leases):
-        _remove_if_dead(files, f"{directory}/{lease.removesuffix(LEASE)}")
+        with suppress(ConflictError):  # its process lives
+            with files.lock(f"{directory}/{lease}", seconds=0):
+                files.delete(f"{directory}/{lease.removesuffix(LEASE)}")
+            files.delete(f"{directory}/{lease}")
     for entry in names:
         path = f"{directory}/{entry.name}"
         touched = [entry, *(files.list(path) if entry.is_directory else [])]
         is_old = all(one.modified < time.time() - STALE_SECONDS for one in touched)
         if is_old and entry.name not in leases and f"{entry.name}{LEASE}" not in leases:
             files.delete(path)
-
-
-def _remove_if_dead(files: Directories, directory: str) -> None:
-    try:
-        with files.lock(f"{directory}{LEASE}", seconds=0):
-            files.delete(directory)
-    except ConflictError:
-        return  # its process lives
-    files.delete(f"{directory}{LEASE}")
 
 
 def remove_old(files: Objects, directory: str, prefixes: tuple[str, ...], stay: Collection[str] = ()) -> None:
@@ -123,10 +117,7 @@ def _sums(table: DataFrame) -> tuple[Column, Column]:
 
 
 def write_table(files: Files, path: str, table: DataFrame, setting: str) -> Content:
-    """Write a table, and sum up its rows as they are written.
-
-    Raises DataError: names ``setting``, as the driver does not see all rows.
-    """
+    """Write a table, and sum up its rows. Raises DataError: the driver does not see all of them. Names ``setting``."""
     observed = Observation()
     table.observe(observed, *_sums(table)).write.parquet(files.uri(path))
     written = Content(**observed.get)

@@ -11,9 +11,8 @@ from pyspark.sql import functions as F
 
 from dcrec_spark import BlendModel
 from dcrec_spark.jobs.evaluate.job import Evaluate
-from dcrec_spark.jobs.fold_in import FoldIn
-from dcrec_spark.jobs.recommend import Recommend
 from dcrec_spark.jobs.retrain import Retrain
+from dcrec_spark.jobs.serve import FoldIn, Recommend
 from tests.jobs.job import column_of_vectors, publish, read_table, record_of, run_job, run_retrain
 from tests.jobs.test_fit_checkpoints import assert_same_lists, interrupt
 

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark import DeconfoundedMFModel
 from dcrec_spark.jobs.evaluate.job import Evaluate
-from dcrec_spark.jobs.fold_in import FoldIn
 from dcrec_spark.jobs.retrain import Retrain
+from dcrec_spark.jobs.serve import FoldIn
 from dcrec_spark.jobs.tune.job import Tune
 from tests.jobs.job import publish, read_table, record_of, run_job, run_retrain
 

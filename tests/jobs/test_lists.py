@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark import DeconfoundedMFModel
-from dcrec_spark.jobs.recommend import Recommend
 from dcrec_spark.jobs.retrain import Retrain
+from dcrec_spark.jobs.serve import Recommend
 from dcrec_spark.publish.parquet import verify
 from tests.jobs.job import (
     SMALL,

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dcrec_spark.jobs.fold_in import FoldIn
-from dcrec_spark.jobs.recommend import Recommend
 from dcrec_spark.jobs.retrain import Retrain
+from dcrec_spark.jobs.serve import FoldIn, Recommend
 from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.publish.parquet import verify
 from tests.faults.damage import flipped

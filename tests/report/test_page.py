@@ -12,13 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dcrec_spark import MetricSettings, PredictiveCheck
+from dcrec_spark import Metrics, MetricSettings, PredictiveCheck, Stratum
 from dcrec_spark.evaluation.distributions import Histogram
 from dcrec_spark.evaluation.result import Estimate
 from dcrec_spark.report import page
-from dcrec_spark.report.facts import CertaintyFacts, DataFacts, GammaFacts, PartFacts, ReportFacts, Stage, StratumFacts
+from dcrec_spark.report.page import CertaintyFacts, PartFacts, ReportFacts, Stage
 
 EVIL = "<script>alert('&')</script>"
+UNUSED = Metrics(MetricSettings(), {}, {})
 LISTS = (("catalogue_ndcg@10", 0.14), ("catalogue_rare_share@10", 0.07))
 
 
@@ -73,13 +74,11 @@ def facts(**other: Any) -> ReportFacts:
         intercept=3.5,
         unrated_are_zeros=False,
         problems=[f"a warning about {EVIL}"],
-        data=DataFacts(
-            PartFacts("training", 900, 1500, stars(5000, 9000, 21000, 27000, 17000)),
-            PartFacts("test", 880, 1300, stars(1200, 2200, 5300, 6800, 4200)),
-            *(25, 1, 7),
-            powers(3, 7),
-            powers(0, 9),
-        ),
+        training=PartFacts(900, 1500, stars(5000, 9000, 21000, 27000, 17000)),
+        test=PartFacts(880, 1300, stars(1200, 2200, 5300, 6800, 4200)),
+        counts={"test_overlap": 25, "test_unknown": 1, "test_items_missing": 7},
+        per_user=powers(3, 7),
+        per_item=powers(0, 9),
         stages=[
             Stage("exposure", "ELBO", [-284000.0, -240000.0, -233000.0, -232999.9], 1e-5, 100),
             Stage("outcome", "J", [400000.0, 90000.0, 88000.0], 1e-4, 20),
@@ -100,12 +99,13 @@ def facts(**other: Any) -> ReportFacts:
             "item mean": {**of(*((name, 0.02) for name, _ in both)), "mse": Estimate(-0.1, None, None, 900)},
         },
         strata=[
-            StratumFacts("user", "8 to 20", 300, of(("ndcg", 0.03), ("mse", -0.2))),
-            StratumFacts("user", "21", 300, {"ndcg": Estimate(-0.004, None, None, 1), **of(("mse", 0.0))}),
-            StratumFacts("item", "1 to 4", 650, of(("mse", 0.2))),
+            (Stratum("user", 8, 20, 300, UNUSED), of(("ndcg", 0.03), ("mse", -0.2))),
+            (Stratum("user", 21, 21, 300, UNUSED), {"ndcg": Estimate(-0.004, None, None, 1), **of(("mse", 0.0))}),
+            (Stratum("item", 1, 4, 650, UNUSED), of(("mse", 0.2))),
         ],
         certainty=CertaintyFacts(0.9, spread(), 0.25, (1.02, 1.05, 1.2), 0.125),
-        gamma=GammaFacts(spread(), 30),
+        gamma=spread(),
+        negative_gammas=30,
         samples={f"7{EVIL}": [row], "8": [SimpleNamespace(**{**vars(row), "reasons_text": ""})]},
         no_reasons="",
         k=10,

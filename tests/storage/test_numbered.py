@@ -118,7 +118,12 @@ def test_a_reader_whose_file_goes_reads_the_next(monkeypatch: pytest.MonkeyPatch
 def opened(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, uri: str, *, conditional: bool) -> Any:
     """Open a path whose store is the local disk, behind the scheme of another."""
     begin = HadoopFileSystem.__init__
-    monkeypatch.setattr(HadoopFileSystem, "__init__", lambda files, session, _: begin(files, session, "file:///"))
+
+    def begin_on_disk(files: HadoopFileSystem, session: SparkSession, given: str, setting: str) -> None:
+        begin(files, session, "file:///", setting)
+        files.scheme = given.partition(":")[0]
+
+    monkeypatch.setattr(HadoopFileSystem, "__init__", begin_on_disk)
     monkeypatch.setattr(HadoopFileSystem, "replaces_if_unchanged", lambda _: conditional)
     return open_files(uri, spark)[0]
 

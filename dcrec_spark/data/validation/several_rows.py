@@ -33,14 +33,11 @@ def require_none(good: DataFrame) -> None:
 
 
 def merge(good: DataFrame, config: ValidationConfig) -> DataFrame:
-    """Make one row per user and item.
+    """Make one row per user and item, with ``rows``, the number of rows that it was made of.
 
     ``duplicates = last`` takes the row with the latest timestamp, and of equal times the larger rating, then count.
-    ``mean`` and ``sum`` are of ratings and of counts, with the mean propensity and the latest
-    timestamp.
+    ``mean`` and ``sum`` are of ratings and of counts, with the mean propensity and the latest timestamp.
 
-    good : rows that break no rule.
-    Returns the columns of ``good`` and ``rows``, the number of rows that one was made of.
     Raises ConfigError: ``last`` without timestamps.
     """
     values = [name for name in NUMBERS if name in good.columns]
@@ -69,12 +66,10 @@ def _in_order(name: str, mean: bool) -> Column:
 
 
 def apply_limits(checked: DataFrame, config: ValidationConfig, seed: int) -> DataFrame:
-    """Add the reasons of :data:`LIMITS` to good rows.
+    """Add the reasons of :data:`LIMITS` to good rows. The columns stay the same.
 
     A cap leaves each user the most recent ratings. Those of one time, or all where there are no times, are ordered by
     a hash of (seed, user, item), so that the choice is the same on every run and on every cluster.
-
-    checked : from :func:`~dcrec_spark.data.validation.row_rules.check_rows`. The columns stay the same.
     """
     recency = F.max("timestamp") if "timestamp" in checked.columns else F.lit(None).cast("long")
     good = F.size("reasons") == 0

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -38,8 +39,7 @@ class Validated:
         self._release()
 
 
-@dataclass(frozen=True)
-class _SameReasons:
+class _SameReasons(NamedTuple):
     """Rows that have the same reasons, with the range of their ratings."""
 
     reasons: tuple[str, ...]
@@ -63,17 +63,14 @@ def validate(
     equal: bool = True,
     refused: Callable[[dict[str, int], dict[str, int], DataFrame], None] | None = None,
 ) -> Validated:
-    """Split raw rows into ratings and rejects, by the rules of ``config``.
+    """Split raw rows, in the layout of :mod:`dcrec_spark.data.columns`, into ratings and rejects.
 
-    raw : The layout of :mod:`dcrec_spark.data.columns`. seed : Decides which ratings a cap leaves
-    where times don't. now : Seconds since 1970. Later timestamps are in the future. None: this machine's clock.
-    to_fit : whether a model is fitted: this takes two users, two items, and ratings from 0 on, not all 0. signed :
-    whether its ratings may be below 0. window : days of the ratings to use, of which the others are left out.
-    equal : whether all ratings may be equal. refused : told the counts, the reasons and the rejects of rows that are
-    refused.
-    Raises DataError: no rows, no good rows, a larger share of bad rows than ``max_reject_share``, several rows of one
-    pair under ``duplicates=error``. Also one user only, one item only, a rating below 0, no rating above 0, or a file
-    that cannot be read to its end. Raises ConfigError: ``duplicates=last`` without timestamps.
+    seed : Decides which ratings a cap leaves where times don't. now : Seconds since 1970. None: this machine's clock.
+    to_fit : whether a model is fitted: this takes two users, two items, and ratings from 0 on, not all 0.
+    window : days of the ratings to use. signed : whether ratings may be below 0. equal : whether all may be equal.
+    refused : told the counts, the reasons and the rejects of rows that are refused.
+    Raises DataError: the rows are refused, or a file cannot be read to its end. Raises ConfigError: ``duplicates=last``
+    without timestamps.
     Two Spark jobs: one that finds or merges duplicates and caches the checked rows, and one that counts them.
     Rows left out by the number of their user's or item's ratings are rejects, but not bad: they don't count against
     ``max_reject_share``.
@@ -87,8 +84,13 @@ def validate(
             needs_time=config.duplicates == "last" or window != ALL_DAYS,
         )
         labelled = _label(checked, config, seed, cached)
-        good = labelled.filter(F.size("reasons") == 0).drop("raw", "reasons")
-        ratings, merged_rows = _one_row_per_pair(good, config, cached)
+        ratings, merged_rows = labelled.filter(F.size("reasons") == 0).drop("raw", "reasons"), 0
+        if config.duplicates == "error":
+            several_rows.require_none(ratings)
+        else:
+            merged = _cache(several_rows.merge(ratings, config), cached)
+            merged_rows = int(merged.agg(F.sum("rows") - F.count(F.lit(1))).collect()[0][0] or 0)
+            ratings = merged.drop("rows")
         groups = _groups(labelled)
         rejects = labelled.filter(F.size("reasons") > 0).select("raw", "reasons")
         counts, reasons = _counts(groups, merged_rows)
@@ -121,15 +123,6 @@ def _label(checked: DataFrame, config: ValidationConfig, seed: int, cached: Exit
     return _cache(checked.withColumn("raw", F.when(F.size("reasons") > 0, text)), cached)
 
 
-def _one_row_per_pair(good: DataFrame, config: ValidationConfig, cached: ExitStack) -> tuple[DataFrame, int]:
-    if config.duplicates == "error":
-        several_rows.require_none(good)
-        return good, 0
-    merged = _cache(several_rows.merge(good, config), cached)
-    more = merged.agg(F.sum("rows") - F.count(F.lit(1))).collect()[0][0]
-    return merged.drop("rows"), int(more or 0)
-
-
 def _groups(labelled: DataFrame) -> list[_SameReasons]:
     """Count rows with the same reasons. Whether ids differ is seen by their hashes, which need no sort."""
     ranges: list[Column] = [F.min("rating").alias("lowest"), F.max("rating").alias("highest")]
@@ -145,10 +138,9 @@ def _groups(labelled: DataFrame) -> list[_SameReasons]:
 def _counts(groups: list[_SameReasons], merged_rows: int) -> tuple[dict[str, int], dict[str, int]]:
     rows_in = sum(group.rows for group in groups)
     rejected = sum(group.rows for group in groups if group.reasons)
-    reasons: Counter[str] = Counter()
+    reasons = Counter[str]()
     for group in groups:
-        for reason in group.reasons:
-            reasons[reason] += group.rows
+        reasons.update(dict.fromkeys(group.reasons, group.rows))
     counts = {
         "rows_in": rows_in,
         "accepted": rows_in - rejected,

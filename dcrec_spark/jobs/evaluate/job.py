@@ -5,32 +5,41 @@ transform    validate ─ leave out seen and unknown pairs ─ fit the baseline 
 load         metrics, rejects, runs. report/report.html
 """
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from dcrec_spark.config.jobs import EvaluateConfig
+from dcrec_spark.errors import DataError
+from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM
+from dcrec_spark.evaluation.distributions import counts_in_powers, histogram
 from dcrec_spark.evaluation.measures import Measure, MeasureKind
-from dcrec_spark.jobs.evaluate.facts import report_facts
-from dcrec_spark.jobs.evaluate.measure import (
-    TEST,
-    EvaluateInputs,
-    check_exposures,
-    compare,
-    measure,
-    measure_certainty,
-    open_inputs,
-    test_input,
-)
-from dcrec_spark.jobs.inputs import ServingJob, validate_input, validate_other
+from dcrec_spark.jobs.evaluate import measure as work
+from dcrec_spark.jobs.evaluate.measure import BASELINE, COMPARED, MODEL, TEST, Comparison, EvaluateInputs, Measurements
+from dcrec_spark.jobs.inputs import ServingJob, as_trained, validate_input, validate_other
 from dcrec_spark.jobs.job import Context, Finished, Outputs
-from dcrec_spark.jobs.saved_model import record_of
+from dcrec_spark.jobs.saved_model import SavedModel, record_of
 from dcrec_spark.jobs.tables import reject_table, text_file
-from dcrec_spark.report.facts import ReportFacts
-from dcrec_spark.report.page import interval, label, number, render
+from dcrec_spark.models.explain.text import reasons_text, with_titles
+from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
+from dcrec_spark.models.families.registry import family_of
+from dcrec_spark.models.outcome.blend import AnyModel, BlendModel, members_of
+from dcrec_spark.report.page import CertaintyFacts, PartFacts, ReportFacts, Stage, interval, label, number, render
 
 FOLDER, PAGE = "report", "report.html"
+_BASELINES = {
+    RANDOM: "a hash of user and item; not ranked over the catalogue",
+    GLOBAL_MEAN: "the mean training rating, the same for all",
+    ITEM_MEAN: "the item's mean training rating",
+    POPULARITY: "the item's number of training ratings",
+}
+_SAMPLE_USERS, _REASONS = 3, 3
 
 
 class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs, ReportFacts]):
@@ -39,18 +48,15 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs, ReportFacts]):
     config_type = EvaluateConfig
 
     def check(self, config: EvaluateConfig) -> None:
-        """Refuse a configuration that names no model, or no test."""
         super().check(config)
-        test_input(config)
+        work.test_input(config)
 
     def extract(self, context: Context[EvaluateConfig]) -> EvaluateInputs:
-        """Load the models and open ratings, test and titles."""
         with context.reporter.step("load the models"):
-            return open_inputs(context)
+            return work.open_inputs(context)
 
     def transform(self, context: Context[EvaluateConfig], inputs: EvaluateInputs) -> Outputs[ReportFacts]:
-        """Measure and explain, and render the report."""
-        config, run, step = context.config, context.run, context.reporter.step
+        run, step = context.run, context.reporter.step
         record = record_of(context.spark, inputs.saved.source) or {}
         training = validate_input(context, inputs.ratings)
         inputs.features.note(run, training.ratings)
@@ -61,29 +67,20 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs, ReportFacts]):
             )
         with step("compare the models"):
             test = validate_other(context, inputs.test, TEST)
-            comparison = compare(inputs, training, test, context.resources, run.warnings)
-            run.counts |= {
-                "test_ratings": comparison.n_test,
-                "test_rejected": test.counts["rejected"],
-                "test_overlap": comparison.overlap,
-                "test_unknown": comparison.unknown,
-                "test_items_missing": comparison.items_missing,
-            }
+            comparison = work.compare(context, inputs, training, test)
         with step("predict and rank"):
-            measurements = measure(context, comparison)
+            measurements = work.measure(context, comparison)
         with step("check the exposures"):
-            check = check_exposures(context, comparison)
+            check = work.check_exposures(context, comparison)
         with step("measure the certainty"):
-            certainty = measure_certainty(comparison)
+            certainty = work.measure_certainty(comparison)
         with step("write the report"):
-            found = comparison, measurements, check, certainty
-            facts = report_facts(config, run, *found, inputs.titles, record)
+            facts = _facts(context, comparison, measurements, check, certainty, inputs.titles, record)
             page = render(facts)
         tables = {"metrics": measurements.table(context.spark, run.run_id), "rejects": reject_table(training, run)}
         return Outputs(tables, facts, {FOLDER: text_file(context.spark, PAGE, page)})
 
     def summary(self, context: Context[EvaluateConfig], finished: Finished[ReportFacts]) -> RenderableType:
-        """Show the usual facts, the errors and lists of all models, and where the report is."""
         facts, page = finished.result, f"{finished.directory.removeprefix('file://')}/{FOLDER}/{PAGE}"
         measures = Measure(MeasureKind.MSE), Measure(MeasureKind.NDCG, facts.k, over_catalogue=True)
         table = Table("", label(measures[0]), f"{label(measures[1])} over the catalogue", box=SIMPLE_HEAD)
@@ -92,3 +89,139 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs, ReportFacts]):
             if any(found):
                 table.add_row(model, *("" if one is None else f"{number(one.value)}  {interval(one)}" for one in found))
         return Group(super().summary(context, finished), table, Text(f"report    {page}", overflow="fold"))
+
+
+def _facts(
+    context: Context[EvaluateConfig],
+    comparison: Comparison,
+    measurements: Measurements,
+    check: PredictiveCheck | None,
+    certainty: CertaintyFacts | str,
+    titles: DataFrame | None,
+    record: Mapping[str, Any],
+) -> ReportFacts:
+    """Collect what the report shows. record : ``run.json`` of the run that fitted the model, empty for none."""
+    model, training, run = comparison.model, comparison.training, context.run
+    lists = measurements.lists
+    degenerate = [*(model.exposureModel.degeneracies if model.exposureModel else []), *model.degeneracies]
+    per_user, per_item = (
+        counts_in_powers(training.groupBy(f"{side}_id").count(), "count") for side in ("user", "item")
+    )
+    users = None
+    if not isinstance(model, BlendModel) and model.getOrDefault("adjustment") == "deconfounded":
+        users = model.userFactors
+    samples, no_reasons = sample_users(context.config, comparison, lists, titles)
+    k = measurements.of_lists.settings.ks[-1]
+    models = {MODEL: _describe(comparison.saved)}
+    if comparison.other is not None:
+        models[COMPARED] = f"{_describe(comparison.other)}, version {comparison.other.source.model_version}"
+    if BASELINE in comparison.relatives:
+        models[BASELINE] = "the same settings without a confounder, fitted to the same ratings"
+    return ReportFacts(
+        run_id=run.run_id,
+        run_date=run.run_date,
+        version=comparison.saved.source.model_version,
+        models=models | _BASELINES,
+        outcome=model.getOrDefault("outcome"),
+        adjustment=model.getOrDefault("adjustment"),
+        intercept=model.intercept,
+        unrated_are_zeros=family_of(model).unrated_are_zeros,
+        problems=[*run.warnings, *map(str, degenerate), *_problems_of_fit(record)],
+        training=_part(training),
+        test=_part(comparison.test),
+        counts=dict(run.counts),
+        per_user=per_user,
+        per_item=per_item,
+        stages=_stages(model),
+        check=check or "There is no exposure model to check.",
+        p_values=[] if check is None else check.histogram(),
+        settings=measurements.of_test.settings,
+        estimates=measurements.estimates,
+        differences=measurements.estimated_differences,
+        strata=[(stratum, work.difference_of(stratum).estimates()) for stratum in measurements.strata]
+        or "A model without the confounder has nothing to compare it with: name one (evaluation.compare_with).",
+        certainty=certainty,
+        gamma=None if users is None else histogram(users, "gamma"),
+        negative_gammas=0 if users is None else users.where("gamma < 0").count(),
+        samples=samples,
+        no_reasons=no_reasons,
+        k=k,
+        listed=_count_lists(model, lists, k),
+        timings=dict(run.timings),
+        fit_timings=record.get("timings", {}),
+        versions=run.versions,
+    )
+
+
+def _describe(saved: SavedModel) -> str:
+    if isinstance(saved.model, BlendModel):
+        shares = ", ".join(f"{weight:.2f} {name}" for name, weight in saved.model.weights.items() if weight > 0)
+        return f"a blend of models: {shares}"
+    get, exposure = saved.model.getOrDefault, saved.model.exposureModel
+    kind = {"none": "without the confounder", "ipw": "by inverse propensities"}.get(get("adjustment"), "deconfounded")
+    text = f"{get('outcome')} matrix factorization, {kind}, rank {get('rank')}"
+    return text if exposure is None else f"{text}, exposure rank {exposure.getOrDefault('rank')}"
+
+
+def _problems_of_fit(record: Mapping[str, Any]) -> list[str]:
+    """Failures in the record of the run that fitted the model: its predictive check, and limits of its audit."""
+    check, audit = record.get("exposure_check"), record.get("audit") or {"verdicts": []}
+    failed = [] if check is None or check["passed"] else [f"The run that fitted the model: {check['summary']}."]
+    limits = [verdict for verdict in audit["verdicts"] if not verdict["passed"]]
+    return failed + [f"Published in spite of audit.{limit['check']} (--force): {limit['about']}." for limit in limits]
+
+
+def _part(ratings: DataFrame) -> PartFacts:
+    users, items = ratings.agg(F.count_distinct("user_id"), F.count_distinct("item_id")).collect()[0]
+    return PartFacts(int(users), int(items), histogram(ratings, "rating"))
+
+
+def _stages(model: AnyModel) -> list[Stage]:
+    stages = []
+    if (exposure := model.exposureModel) is not None:
+        get = exposure.getOrDefault
+        stages.append(Stage("exposure", "ELBO", exposure.elboHistory, get("tol"), get("maxIter")))
+    for name, member in members_of(model).items():
+        get, objective = member.getOrDefault, family_of(member).objective.name
+        stages.append(Stage(f"outcome {name}".strip(), objective, member.objectiveHistory, get("tol"), get("maxIter")))
+    return stages
+
+
+def sample_users(
+    config: EvaluateConfig, comparison: Comparison, lists: DataFrame, titles: DataFrame | None
+) -> tuple[dict[str, Sequence[Any]], str]:
+    """Recommendations and reasons of the users with the smallest hashes of (seed, user), or why there are none."""
+    by_hash = F.xxhash64(F.lit(config.run.seed).cast("long"), F.col("user_id").cast("string"))
+    users = lists.select("user_id").distinct().orderBy(by_hash, "user_id").limit(_SAMPLE_USERS)
+    parts = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
+    few = lists.join(F.broadcast(users), "user_id", "left_semi").where(F.col("rank") <= config.recommend.top_n)
+    few = few.select(*parts)
+    titled = few.withColumn("title", F.col("item_id").cast("string")) if titles is None else with_titles(few, titles)
+    rows, no_reasons = titled.toPandas(), ""
+    try:
+        rows = rows.merge(_reasons(comparison, few, titles), on=["user_id", "item_id"], how="left")
+        rows = rows.fillna({"reasons_text": ""})
+    except DataError as error:
+        rows["reasons_text"], no_reasons = "", f"There are no reasons: {error}."
+    ordered = rows.sort_values(["user_id", "rank"])
+    return {str(user): list(of.itertuples()) for user, of in ordered.groupby("user_id", sort=True)}, no_reasons
+
+
+def _reasons(comparison: Comparison, lists: DataFrame, titles: DataFrame | None) -> Any:
+    """pandas: user_id, item_id, reasons_text."""
+    model = comparison.model
+    names = {"user_id": model.getOrDefault("userCol"), "item_id": model.getOrDefault("itemCol")}
+    pairs = lists.select(*names).withColumnsRenamed(names)
+    explained = model.explain(pairs, as_trained(model, comparison.training), _REASONS)
+    try:
+        named, name = (explained, "item_id") if titles is None else (with_titles(explained, titles), "title")
+        return named.select("user_id", "item_id", reasons_text(name=name)).toPandas()
+    finally:
+        explained.unpersist()
+
+
+def _count_lists(model: AnyModel, ranked: DataFrame, k: int) -> Any:
+    """pandas: in how many users' first k places the items of the catalogue are (low, high, n)."""
+    places = ranked.where(F.col("rank") <= k).groupBy("item_id").agg(F.count("*").alias("lists"))
+    items = model.tables()[1].select(F.col("id").alias("item_id")).join(places, "item_id", "left")
+    return counts_in_powers(items.select(F.coalesce("lists", F.lit(0)).alias("lists")), "lists")

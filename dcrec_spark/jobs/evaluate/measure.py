@@ -1,7 +1,6 @@
 """The Spark work of an evaluation: models, usable test ratings, predictions, lists, metrics, check, certainty."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -14,18 +13,11 @@ from dcrec_spark.data.listed import read_titles_file
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.evaluation.baselines import (
-    BASELINES,
-    POPULARITY,
-    RANK_ONLY,
-    item_statistics,
-    one_list_for_all,
-    with_baselines,
-)
+from dcrec_spark.evaluation.baselines import BASELINES, POPULARITY, RANK_ONLY, rank_by_popularity, with_baselines
 from dcrec_spark.evaluation.distributions import histogram
-from dcrec_spark.evaluation.measures import Columns, MetricSettings
+from dcrec_spark.evaluation.measures import COMPOSITION, Columns, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
-from dcrec_spark.evaluation.result import Metrics
+from dcrec_spark.evaluation.result import Estimate, Metrics
 from dcrec_spark.evaluation.strata import Stratum, evaluate_strata
 from dcrec_spark.jobs.features import Features, open_features
 from dcrec_spark.jobs.inputs import (
@@ -45,7 +37,7 @@ from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.vectors import ScoringVectors
 from dcrec_spark.publish.schemas import METRICS
-from dcrec_spark.report.facts import CertaintyFacts
+from dcrec_spark.report.page import CertaintyFacts
 
 TEST = "evaluation.test_path"
 MODEL, COMPARED, BASELINE = "this model", "compared model", "baseline model"
@@ -54,11 +46,7 @@ _PAIR = ["user_id", "item_id"]
 
 @dataclass(frozen=True)
 class EvaluateInputs(ServedInputs):
-    """Inputs of an evaluation, opened but not read.
-
-    saved : the evaluated model. ratings : of the fit. other : a second model to compare it with, or None. test : held
-    out. titles : item_id, title. Or None. features : of the fit.
-    """
+    """Inputs of an evaluation, opened but not read. other : a second model to compare with. titles : item_id, title."""
 
     ratings: DataFrame
     other: SavedModel | None
@@ -106,10 +94,6 @@ class Comparison:
     relatives: Mapping[str, ScoringVectors]  # of the second or the baseline model; empty for one without the confounder
     training: DataFrame  # user_id, item_id, rating, ...
     test: DataFrame  # user_id, item_id, rating; all models know the ids, and no pair is in training
-    n_test: int
-    overlap: int  # test ratings left out because their pair is in training
-    unknown: int  # because a model lacks an id
-    items_missing: int  # test items left out with all of their ratings
 
     @property
     def model(self) -> AnyModel:
@@ -123,11 +107,11 @@ class Comparison:
 
 
 def compare(
-    inputs: EvaluateInputs, training: Validated, test: Validated, resources: ExitStack, warnings: list[str]
+    context: Context[EvaluateConfig], inputs: EvaluateInputs, training: Validated, test: Validated
 ) -> Comparison:
     """Find the usable test ratings, and fit the baseline model where no second model is named.
 
-    The test and the baseline model are released with ``resources``. ``warnings`` gets what the baseline lacks.
+    The record gets the numbers of test ratings, and what the baseline lacks.
 
     Raises DataError: no test rating can be used, or the training ratings make no fit.
     """
@@ -136,23 +120,27 @@ def compare(
     if inputs.other is not None:
         relatives = {COMPARED: inputs.other.model}
     elif model.exposureModel is not None:
-        features = inputs.features.of_model(model, warnings)
-        relatives = {BASELINE: _fit_baseline(model, training.ratings, features, resources)}
+        features = inputs.features.of_model(model, context.run.warnings)
+        relatives = {BASELINE: _fit_baseline(context, model, training.ratings, features)}
     marked = _mark(test.ratings, training.ratings, [model, *relatives.values()])
     is_seen, is_known = F.col("__seen"), F.col("__known")
-    usable = marked.where(~is_seen & is_known).select(*_PAIR, "rating").persist()
-    resources.callback(usable.unpersist)
+    usable = context.cache(marked.where(~is_seen & is_known).select(*_PAIR, "rating"))
     items = F.count_distinct("item_id") - F.count_distinct(F.when(~is_seen & is_known, F.col("item_id")))
     overlap, unknown, missing = marked.agg(F.count_if(is_seen), F.count_if(~is_seen & ~is_known), items).collect()[0]
-    n_test = usable.count()
-    if not n_test:
+    context.run.counts |= {
+        "test_ratings": usable.count(),
+        "test_rejected": test.counts["rejected"],
+        "test_overlap": int(overlap),  # whose pair is in training
+        "test_unknown": int(unknown),  # of a user or an item that a model lacks
+        "test_items_missing": int(missing),  # left out with all of their ratings
+    }
+    if not context.run.counts["test_ratings"]:
         raise DataError(
             f"setting {TEST}: none of its {test.counts['ratings']} ratings can be used: {overlap} are of pairs that "
             f"are in the training ratings too, and {unknown} of users or items that a model does not know"
         )
     vectors = {name: model.scoringVectors() for name, model in relatives.items()}
-    dropped = int(overlap), int(unknown), int(missing)
-    return Comparison(inputs.saved, inputs.other, vectors, training.ratings, usable, n_test, *dropped)
+    return Comparison(inputs.saved, inputs.other, vectors, training.ratings, usable)
 
 
 def _mark(test: DataFrame, training: DataFrame, models: list[AnyModel]) -> DataFrame:
@@ -169,7 +157,9 @@ def _mark(test: DataFrame, training: DataFrame, models: list[AnyModel]) -> DataF
     return marked.withColumns({"__seen": F.col("__in_training").isNotNull(), "__known": is_known})
 
 
-def _fit_baseline(model: AnyModel, training: DataFrame, features: Features, resources: ExitStack) -> AnyModel:
+def _fit_baseline(
+    context: Context[EvaluateConfig], model: AnyModel, training: DataFrame, features: Features
+) -> AnyModel:
     estimator = baseline_of(model).setParams(**features.params())
     try:
         baseline = estimator.fit(as_trained(model, training))
@@ -178,7 +168,7 @@ def _fit_baseline(model: AnyModel, training: DataFrame, features: Features, reso
             f"the baseline model could not be fitted to the training ratings (input): {error}; are they those of the "
             "model? evaluation.compare_with names another model to compare with"
         ) from error
-    resources.callback(baseline.release)
+    context.resources.callback(baseline.release)
     return baseline
 
 
@@ -187,9 +177,6 @@ def baseline_of(model: AnyModel) -> DeconfoundedMF:
     fitted_with = {param.name: value for param, value in model.extractParamMap().items()}
     without = dict.fromkeys(("exposureModel", "initialModel", "validationIndicatorCol"))
     return DeconfoundedMF(**{**fitted_with, **without, "adjustment": "none", "exposureWeight": 0.0})
-
-
-# ---- what is measured
 
 
 CUTS = (5, 10)
@@ -219,6 +206,29 @@ class Measurements:
             if other != MODEL
         }
 
+    @property
+    def estimates(self) -> dict[str, dict[str, Estimate]]:
+        """Name of each model -> its measures with their intervals."""
+        both = (self.of_test, self.of_lists)
+        return {
+            name: {measure: one for of in both if name in of.scores for measure, one in of.estimates(name).items()}
+            for name in self.of_test.scores
+        }
+
+    @property
+    def estimated_differences(self) -> dict[str, dict[str, Estimate]]:
+        """Name of each other model -> paired differences from it, of the measures that have intervals."""
+        return {
+            other: {
+                str(measure): score.estimate(metrics.settings.confidence)
+                for metrics in parts
+                for scores in metrics.scores.values()
+                for measure, score in scores.items()
+                if measure.kind not in (MeasureKind.COVERAGE, *COMPOSITION)
+            }
+            for other, parts in self.differences.items()
+        }
+
     def table(self, spark: SparkSession, run_id: str) -> DataFrame:
         """Make the published table ``metrics``. A difference is a row such as ``this model - item mean``."""
         parts = [self.of_test, self.of_lists, *(part for parts in self.differences.values() for part in parts)]
@@ -229,16 +239,11 @@ class Measurements:
         return spark.createDataFrame([(run_id, *row) for row in rows], METRICS)
 
 
-def metric_settings(config: EvaluateConfig) -> MetricSettings:
-    """Variants of the metrics."""
-    given = config.evaluation
-    return MetricSettings(CUTS, given.relevant_from, seed=config.run.seed)
-
-
 def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measurements:
     """Predict the test, rank the catalogue, and measure both."""
-    config, models, settings = context.config, comparison.vectors, metric_settings(context.config)
-    predictions = with_baselines(comparison.test, comparison.training, config.run.seed)
+    config, models, test, training = context.config, comparison.vectors, comparison.test, comparison.training
+    settings = MetricSettings(CUTS, config.evaluation.relevant_from, seed=config.run.seed)
+    predictions = with_baselines(test, training, config.run.seed)
     for name, vectors in models.items():
         predictions = vectors.score(predictions, name)
     predictions = context.cache(predictions)
@@ -249,16 +254,19 @@ def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measure
         for name, of in of_test.scores.items()
     }
     of_test = replace(of_test, scores=scores)
-    lists = _rank(context, comparison)
+    ranked = {**models, POPULARITY: rank_by_popularity(models[MODEL], training)}
+    depth, seen = max(config.recommend.top_n, *CUTS), training.select(*_PAIR)
+    lists = {name: context.cache(vectors.best(depth, seen)) for name, vectors in ranked.items()}
     longest = lists[MODEL].agg(F.max("rank")).collect()[0][0]
     of_lists = replace(settings, ks=tuple(k for k in CUTS if k <= longest) or (longest,))  # in a small catalogue
-    sizes = {name: vectors.n_items for name, vectors in models.items()} | {POPULARITY: comparison.model.numItems}
-    test, training = comparison.test, comparison.training
-    parts = [evaluate_ranking(lists[name], test, sizes[name], name, _COLUMNS, of_lists, training) for name in lists]
+    parts = [
+        evaluate_ranking(lists[name], test, vectors.n_items, name, _COLUMNS, of_lists, training)
+        for name, vectors in ranked.items()
+    ]
     strata: list[Stratum] = []
     if comparison.relatives:
         pair = {name: name for name in (MODEL, next(iter(comparison.relatives)))}
-        strata = evaluate_strata(predictions, comparison.training, pair, _COLUMNS, settings)
+        strata = evaluate_strata(predictions, training, pair, _COLUMNS, settings)
     return Measurements(lists[MODEL], of_test, reduce(Metrics.join, parts), strata)
 
 
@@ -303,13 +311,3 @@ def measure_certainty(comparison: Comparison) -> CertaintyFacts | str:
     few = overlap.agg(F.avg((F.col("effective_ratings") < _FEW).cast("int"))).collect()[0][0]
     overlap.unpersist()
     return CertaintyFacts(_COVERAGE, widths, extrapolating, quartiles, float(few))
-
-
-def _rank(context: Context[EvaluateConfig], comparison: Comparison) -> dict[str, DataFrame]:
-    counts = item_statistics(comparison.training).select("item_id", F.col("ratings").alias("score"))
-    popular = one_list_for_all(comparison.model.scoringVectors(), counts)
-    depth = max(context.config.recommend.top_n, *CUTS)
-    seen, lists = comparison.training.select("user_id", "item_id"), {}
-    for name, vectors in {**comparison.vectors, POPULARITY: popular}.items():
-        lists[name] = context.cache(vectors.best(depth, seen))
-    return lists

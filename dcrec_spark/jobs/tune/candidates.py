@@ -53,7 +53,13 @@ def draw_candidates(config: TuneConfig) -> list[Candidate]:
         )
     distinct: dict[str, Candidate] = {}
     for parameters in _draw(config):
-        candidate = _candidate(config, len(distinct), parameters)
+        settings = config.model_dump()
+        for name, value in parameters.items():
+            section, _, setting = name.partition(".")
+            settings[section][setting] = value
+        valid = TuneConfig.model_validate(settings)
+        exposure = valid.exposure if valid.outcome.adjustment == "deconfounded" else None
+        candidate = Candidate(len(distinct), dict(parameters), exposure, valid.outcome)
         distinct.setdefault(candidate.settings, candidate)
     return list(distinct.values())
 
@@ -71,16 +77,6 @@ def _draw(config: TuneConfig) -> Iterator[Parameters]:
     distributions = {**lists, **dict.fromkeys(ranges, scipy.stats.uniform())}
     for sample in ParameterSampler(distributions, trials, random_state=config.run.seed % 2**32):
         yield {name: ranges[name].at(float(v)) if name in ranges else v for name, v in sample.items()}
-
-
-def _candidate(config: TuneConfig, number: int, parameters: Parameters) -> Candidate:
-    settings = config.model_dump()
-    for name, value in parameters.items():
-        section, _, setting = name.partition(".")
-        settings[section][setting] = value
-    valid = TuneConfig.model_validate(settings)
-    confounded = valid.outcome.adjustment == "deconfounded"
-    return Candidate(number, dict(parameters), valid.exposure if confounded else None, valid.outcome)
 
 
 def format_parameters(parameters: Parameters) -> str:

@@ -73,19 +73,14 @@ def split(config: TuneConfig, ratings: DataFrame, validation: DataFrame | None) 
 
 def metric_settings(config: TuneConfig) -> MetricSettings:
     """Variants of the usual metrics, and of the cut of ``tuning.metric``."""
-    _, _, k = config.tuning.metric.partition("@")
-    given = config.evaluation
-    return MetricSettings((5, int(k or 5)), given.relevant_from, seed=config.run.seed)
+    k = Measure.parse(config.tuning.metric).k or 5
+    return MetricSettings((5, k), config.evaluation.relevant_from, seed=config.run.seed)
 
 
 def list_length(config: TuneConfig) -> int:
     """Places of the lists that the metric needs. 0 where it is not of lists from the whole catalogue."""
     measure = Measure.parse(config.tuning.metric)
     return (measure.k or 0) if measure.over_catalogue else 0
-
-
-def _settings_of_lists(config: TuneConfig) -> MetricSettings:
-    return replace(metric_settings(config), ks=(list_length(config),))
 
 
 def _with_lists(metrics: Metrics, of_lists: Metrics) -> Metrics:
@@ -118,8 +113,9 @@ class InMemory:
         parts = gathered.select_known("validation", ("train",))
         sizes = [len(part["rating"]) for part in (parts.of["train"], gathered.of["validation"], parts.of["validation"])]
         _note_sizes(context.run, config, *sizes)
-        if config.tuning.weights == "exposure":
-            parts = parts.with_weights("validation", weights_of(parts, "validation", "train", _weighing(config, [])))
+        if config.tuning.weights == "exposure":  # by one exposure model for all candidates
+            weighing = PoissonFactorization(**exposure_params(config.exposure, config.engine, config.run.seed, []))
+            parts = parts.with_weights("validation", weights_of(parts, "validation", "train", weighing))
         return cls(config, Bench(spark, {"": parts}), parts, ROUNDS * cores(spark))
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
@@ -138,7 +134,7 @@ class InMemory:
                 predictions = {"prediction": fit.scores["validation"]}
                 metrics = self.parts.evaluate("validation", predictions, settings, ("train",))
                 if fit.lists is not None:
-                    of_lists = judge(fit.lists, self.parts.of["validation"], train, _settings_of_lists(self.config))
+                    of_lists = judge(fit.lists, self.parts.of["validation"], train, replace(settings, ks=(length,)))
                     metrics = _with_lists(metrics, of_lists)
                 yield candidate, Measured(metrics, len(fit.objective), fit.seconds)
 
@@ -161,8 +157,9 @@ class OnCluster:
             known = known.join(train.select(side).distinct(), side, "left_semi")
         known = context.cache(known.select(train.columns))
         _note_sizes(context.run, config, train.count(), validation.count(), known.count())
-        if config.tuning.weights == "exposure":
-            exposure = _weighing(config, train.columns).fit(train)
+        if config.tuning.weights == "exposure":  # by one exposure model for all candidates
+            params = exposure_params(config.exposure, config.engine, config.run.seed, train.columns)
+            exposure = PoissonFactorization(**params).fit(train)
             context.resources.callback(exposure.release)
             known = context.cache(weigh_by_exposure(exposure.transform(known)))
         return cls(config, Split(train, known), features)
@@ -204,18 +201,14 @@ class OnCluster:
             has_features = any(table is not None for table in self.features.values())
             if vanished(model.degeneracies) and not has_features:
                 return FitError(_VANISHED)
-            weight = "weight" if self.config.tuning.weights == "exposure" else None
-            metrics = evaluate(
-                model.transform(self.parts.validation),
-                columns=replace(COLUMNS, weight=weight),
-                settings=metric_settings(self.config),
-                catalogue_size=model.numItems,
-            )
+            train, test = self.parts
+            columns = replace(COLUMNS, weight="weight" if self.config.tuning.weights == "exposure" else None)
+            settings, size = metric_settings(self.config), model.numItems
+            metrics = evaluate(model.transform(test), columns=columns, settings=settings, catalogue_size=size)
             if length := list_length(self.config):
-                train, test = self.parts
                 lists = model.recommendationTable(length, seen=train).persist()  # read three times
-                how = COLUMNS, _settings_of_lists(self.config), train
-                of_lists = evaluate_ranking(lists, test, model.numItems, "lists", *how)
+                of_length = replace(settings, ks=(length,))
+                of_lists = evaluate_ranking(lists, test, size, "lists", COLUMNS, of_length, train)
                 lists.unpersist()
                 metrics = _with_lists(metrics, of_lists)
             return Measured(metrics, len(model.objectiveHistory), seconds)
@@ -229,11 +222,6 @@ def _params(
     shared = config.engine, config.run.seed, columns
     exposure = None if candidate.exposure is None else exposure_params(candidate.exposure, *shared)
     return outcome_params(candidate.outcome, *shared), exposure
-
-
-def _weighing(config: TuneConfig, columns: Sequence[str]) -> PoissonFactorization:
-    """Make the exposure model that weighs held-out ratings, the same for all candidates."""
-    return PoissonFactorization(**exposure_params(config.exposure, config.engine, config.run.seed, columns))
 
 
 def _note_sizes(run: Run, config: TuneConfig, train: int, held_out: int, known: int) -> None:

@@ -64,14 +64,15 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
     most_in_memory: ClassVar[int] = 2_000_000
 
     def check(self, config: TuneConfig) -> None:
-        """Refuse a search space with nothing to try, or choices that exclude each other."""
         draw_candidates(config)
 
     def extract(self, context: Context[TuneConfig]) -> TuneInputs:
-        """Open the ratings, which need the columns that the search uses."""
-        config = context.config
-        _require_own_output(context)
-        validation = None
+        config, validation = context.config, None
+        if context.before is not None and (job := context.before.record["job"]) != self.name:
+            raise ConfigError(
+                f"setting output.path: {context.output!r} is where the job {job} publishes, and a search would replace "
+                "its tables for all who read the current run; choose another directory"
+            )
         if config.tuning.validation_path is not None:
             given = other_input(config.input, config.tuning.validation_path, VALIDATION)
             validation = name_setting(VALIDATION, lambda: read_ratings(context.spark, given))
@@ -82,7 +83,6 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         return inputs
 
     def transform(self, context: Context[TuneConfig], inputs: TuneInputs) -> Outputs[SearchResult]:
-        """Validate, hold ratings out, fit and measure each candidate, choose."""
         config, run, step = context.config, context.run, context.reporter.step
         valid = validate_input(context, inputs.ratings, to_fit=True)
         inputs.features.note(run, valid.ratings)
@@ -92,9 +92,8 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         with step("hold out"):
             parts, small = split(config, valid.ratings, chosen_by), valid.counts["ratings"] <= self.most_in_memory
             in_memory = small and not run.features and fits_in_memory(config, inputs.candidates, valid.ratings.columns)
-            fits: Fits = (
-                InMemory.open(context, parts) if in_memory else OnCluster.open(context, parts, inputs.features.params())
-            )
+            features = inputs.features.params()
+            fits: Fits = InMemory.open(context, parts) if in_memory else OnCluster.open(context, parts, features)
         with step("search"):
             rows = search(inputs.candidates, fits, ledger, run.run_id, config.tuning.metric, context.reporter.counter)
         choice = choose(rows, metric_settings(config))
@@ -105,7 +104,6 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         return Outputs(tables, choice, {FOLDER: text_file(context.spark, FILE, best)})
 
     def plan(self, context: Context[TuneConfig], inputs: TuneInputs) -> list[str]:
-        """Name the ratings, and the size of the search."""
         tuning = context.config.tuning
         shared = len({candidate.stage_one for candidate in inputs.candidates} - {""})
         kind = "grid" if tuning.trials is None else "random"
@@ -117,7 +115,6 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
         ]
 
     def summary(self, context: Context[TuneConfig], finished: Finished[SearchResult]) -> RenderableType:
-        """Show the best trials, and the command that fits with the settings of the best."""
         run, best = finished.run, f"{finished.directory}/{FOLDER}/{FILE}".removeprefix("file://")
         lines = [f"run {run.run_id} published to {finished.directory.removeprefix('file://')}", *run.warnings]
         lines.append(f"next: dcrec retrain --config {best} --set input.path=... --set output.path=...")
@@ -133,8 +130,6 @@ def search(
     counter: Callable[[str, int], Callable[[str], None]],
 ) -> list[TrialRow]:
     """Fit and record what is not recorded yet. Return all trials by number.
-
-    counter : that of the reporter.
 
     Raises FitError: all trials failed. Raises DataError: the metric is undefined.
     """
@@ -158,16 +153,6 @@ def search(
     if not any(row.done for row in rows):
         raise FitError(f"all {len(rows)} trials failed, the first with: {rows[0].error}")
     return rows
-
-
-def _require_own_output(context: Context[TuneConfig]) -> None:
-    """Refuse a directory where another job publishes: readers of its current run would get the search instead."""
-    before = context.before
-    if before is not None and before.record["job"] != TuneConfig.job:
-        raise ConfigError(
-            f"setting output.path: {context.output!r} is where the job {before.record['job']} publishes, and a search "
-            "would replace its tables for all who read the current run; choose another directory"
-        )
 
 
 def _search_name(config: TuneConfig, run: Run, chosen_by: DataFrame | None) -> str:

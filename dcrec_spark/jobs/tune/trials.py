@@ -76,10 +76,6 @@ class TrialRow:
         """Whether the trial has a value."""
         return self.status == "done"
 
-    def score(self) -> Score:
-        """Return the metric with its resamples, for paired differences from other trials."""
-        return Score(np.array(self.resampled), self.n or 0, self.n or 0)
-
 
 @dataclass(frozen=True)
 class Ledger:
@@ -95,11 +91,11 @@ class Ledger:
 
     def read(self) -> dict[str, TrialRow]:
         """Key -> row of every recorded trial."""
-        names = [entry.name for entry in self.files.list(self._directory) if entry.name.endswith(".parquet")]
-        contents = [self.files.read(f"{self._directory}/{name}") for name in names]
-        rows: list[dict[str, Any]] = [
-            row for content in contents for row in pq.read_table(io.BytesIO(content), schema=_SCHEMA).to_pylist()
-        ]
+        rows: list[dict[str, Any]] = []
+        for entry in self.files.list(self._directory):
+            if entry.name.endswith(".parquet"):
+                content = io.BytesIO(self.files.read(f"{self._directory}/{entry.name}"))
+                rows += pq.read_table(content, schema=_SCHEMA).to_pylist()
         return {row["key"]: TrialRow(**{**row, "metrics": dict(row["metrics"])}) for row in rows}
 
     def append(self, rows: Sequence[TrialRow]) -> None:
@@ -111,12 +107,10 @@ class Ledger:
 
     def count_others(self) -> int:
         """Count the other searches with trials under this output."""
-        entries = self.files.list(f"{self.root}/{FOLDER}")
-        return sum(entry.is_directory and entry.name != self.search for entry in entries)
+        return sum(of.is_directory and of.name != self.search for of in self.files.list(f"{self.root}/{FOLDER}"))
 
 
-@dataclass(frozen=True)
-class SearchResult:
+class SearchResult(NamedTuple):
     """Trials with a value, the best first. difference : of the first two, on the same resamples, if there are two."""
 
     trials: Sequence[TrialRow]
@@ -145,11 +139,10 @@ class SearchResult:
 def choose(rows: Sequence[TrialRow], settings: MetricSettings) -> SearchResult:
     """Choose the best trial. rows : of one search, at least one of them done."""
     done = [row for row in rows if row.done]
-    metric = done[0].metric
-    sign = 1.0 if Measure.parse(metric).is_small_good else -1.0
+    measure = Measure.parse(done[0].metric)
+    sign = 1.0 if measure.is_small_good else -1.0
     ordered = sorted(done, key=lambda row: (sign * (row.value or 0.0), row.trial))
     if len(ordered) == 1:
         return SearchResult(ordered, None)
-    best, second = (str(row.trial) for row in ordered[:2])
-    both = Metrics(settings, {str(row.trial): {Measure.parse(metric): row.score()} for row in ordered[:2]}, {})
-    return SearchResult(ordered, both.difference(best, second).estimates()[metric])
+    scores = {f"{row.trial}": {measure: Score(np.array(row.resampled), row.n or 0, row.n or 0)} for row in ordered[:2]}
+    return SearchResult(ordered, Metrics(settings, scores, {}).difference(*scores).estimates()[measure])

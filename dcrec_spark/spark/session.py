@@ -42,7 +42,6 @@ _CONNECT_RESULTS = 1024.0 * _MIB
 _OPEN_FILES = 1024
 _PROPERTY = re.compile(r"^\s*([^\s#!=:]+)\s*[=:\s]\s*(.*?)\s*$", re.MULTILINE)
 _OF_EVERY_JVM = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
-_DRIVER_OPTIONS, _EXECUTOR_OPTIONS = "spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"
 _NAMES_A_COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
 # Where a container's share of the machine is written, in cgroups version 2 and 1.
 _CONTAINER_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
@@ -114,7 +113,7 @@ def _settings(app_name: str, master: str | None, wanted: Mapping[str, str]) -> d
         "spark.app.name": app_name,
         **given,
         **wanted,
-        **({} if _is_submitted() else _java_options(chosen, {**given, **wanted})),
+        **_java_options(chosen, {**given, **wanted}),
         "spark.master": chosen,
     }
 
@@ -182,17 +181,31 @@ def _local_settings() -> dict[str, str]:
 
 
 def _java_options(master: str, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Options of the JVMs that are started here, after those that the caller wants for them."""
+    """Options of the JVMs that this session starts, after those that the caller wants for them."""
     configured = "SPARK_HOME" in os.environ or "SPARK_CONF_DIR" in os.environ
     # What Spark logs is in a file, by name: a folder on the class path would exclude class archives.
     logs = "" if configured else f"-Dlog4j2.configurationFile={(conf_directory() / 'log4j2.properties').as_uri()}"
-    ours = {
-        _DRIVER_OPTIONS: [logs, _collector(wanted) if master.startswith("local") else ""],
-        # Other executors are not started here.
-        _EXECUTOR_OPTIONS: [logs if master.startswith("local-cluster") else ""],
-    }
-    options = {name: " ".join(filter(None, [wanted.get(name), *own])) for name, own in ours.items()}
+    starts_driver, is_local = not _is_submitted(), master.startswith("local")
+    ours: dict[str, list[str]] = {}
+    if starts_driver:
+        ours["driver"] = [logs, _collector(wanted, "driver") if is_local else ""]
+    if not is_local or master.startswith("local-cluster"):
+        ours["executor"] = [logs if is_local else "", _collector(wanted, "executor")]
+    names = {jvm: f"spark.{jvm}.defaultJavaOptions" for jvm in ours}
+    options = {names[jvm]: " ".join(filter(None, [wanted.get(names[jvm]), *own])) for jvm, own in ours.items()}
     return {name: text for name, text in options.items() if text}
+
+
+def _collector(wanted: Mapping[str, str], jvm: str) -> str:
+    """Choose a garbage collector, unless a setting or the environment has: two named together stop a JVM.
+
+    Blocks are arrays of tens of megabytes, which G1 never moves. Of 100M ratings it ran out of a heap of 6 GB, and of
+    6M in both stages out of one of 1 GB. Parallel went on in both.
+    """
+    settings = [f"spark.{jvm}.defaultJavaOptions", f"spark.{jvm}.extraJavaOptions"]
+    settings += [f"spark.executorEnv.{name}" for name in _OF_EVERY_JVM]
+    options = [*map(wanted.get, settings), *map(os.environ.get, _OF_EVERY_JVM)]
+    return "" if any(_NAMES_A_COLLECTOR.search(text or "") for text in options) else "-XX:+UseParallelGC"
 
 
 def _quieten() -> None:
@@ -220,17 +233,6 @@ def name_run(spark: SparkSession, **names: str) -> None:
         jvm: Any = spark._jvm
         for name, value in names.items():
             jvm.System.setProperty(f"dcrec.{name}", value)
-
-
-def _collector(wanted: Mapping[str, str]) -> str:
-    """Choose the garbage collector of a local run, unless somebody has: two named together stop the JVM.
-
-    Blocks are arrays of tens of megabytes, which G1 never moves: of 100M ratings it ran out of a heap of 6 GB, where
-    Parallel went on.
-    """
-    options = [wanted.get(_DRIVER_OPTIONS, ""), wanted.get("spark.driver.extraJavaOptions", "")]
-    options += [os.environ.get(name, "") for name in _OF_EVERY_JVM]
-    return "" if any(map(_NAMES_A_COLLECTOR.search, options)) else "-XX:+UseParallelGC"
 
 
 def jvm_limits(spark: SparkSession) -> tuple[float, float]:

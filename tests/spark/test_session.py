@@ -273,5 +273,19 @@ def test_on_a_cluster_nothing_local_is_imposed() -> None:
         LOGGING,
     )
     local_only = ("driver.host", "driver.memory", "ui.enabled", "pyspark.python", "sql.shuffle.partitions")
-    for name in (*local_only, "executor.defaultJavaOptions", "driver.maxResultSize"):
+    for name in (*local_only, "driver.maxResultSize"):
         assert f"spark.{name}" not in settings
+
+
+@pytest.mark.parametrize("submitted", [False, True])
+def test_executors_have_a_collector_that_moves_large_arrays(outside: pytest.MonkeyPatch, submitted: bool) -> None:
+    outside.setattr(session, "_given_settings", lambda: {"spark.master": "yarn"})
+    outside.setattr(session, "_is_submitted", lambda: submitted)
+
+    def options(conf: dict[str, str]) -> str | None:
+        return session._settings("name", None, conf).get("spark.executor.defaultJavaOptions")
+
+    assert options({}) == options({"spark.driver.extraJavaOptions": "-XX:+UseZGC"}) == "-XX:+UseParallelGC"
+    assert options({"spark.executor.defaultJavaOptions": "-Dx=y"}) == "-Dx=y -XX:+UseParallelGC"
+    for name in ("spark.executor.extraJavaOptions", "spark.executorEnv.JAVA_TOOL_OPTIONS"):
+        assert options({name: "-XX:+UseG1GC"}) is None

@@ -104,7 +104,10 @@ class Size(NamedTuple):
 
 
 class ClusterPlan(NamedTuple):
-    """Executors, and bytes: heap and overhead of each (Python workers are in the overhead), its disk, the driver."""
+    """Executors, and bytes: heap and overhead of each (Python workers are in the overhead), its disk, the driver.
+
+    sent : by each executor in an iteration, at most. blocks : of users and of items.
+    """
 
     executors: int
     cores: int
@@ -112,6 +115,8 @@ class ClusterPlan(NamedTuple):
     overhead: float
     disk: float
     driver: float
+    sent: float
+    blocks: tuple[int, int]
 
     def conf(self) -> dict[str, str]:
         """Return the settings for spark-submit."""
@@ -139,9 +144,11 @@ def plan_cluster(size: Size, cores: int, executors: int | None = None) -> Cluste
     cached = 2.0 * size.ratings * pair_bytes + rows * (2 * 1.5 * row_bytes + _ID_BYTES)
     executors = executors or max(1, ceil(cached / _CACHED_BYTES))
     worker = cell = sent = 0.0
+    blocks: list[int] = []
     for own, other in ((size.users, size.items), (size.items, size.users)):
         n_blocks = block_count(own, executors * cores, None, least_blocks(own, other, size.ratings, width))
         pairs = ceil(size.ratings / n_blocks)
+        blocks.append(n_blocks)
         inbox, own_rows = min(pairs, other) * row_bytes, ceil(own / n_blocks) * row_bytes
         cell = max(cell, pairs * pair_bytes + 1.5 * own_rows)
         worker = max(worker, pairs * BYTES_TO_BUILD_A_PAIR, pairs * pair_bytes + 3 * (inbox + own_rows))
@@ -151,4 +158,5 @@ def plan_cluster(size: Size, cores: int, executors: int | None = None) -> Cluste
     disk = (2 * _CHECKPOINT_INTERVAL * sent + 2 * _PAIR_IN_SHUFFLE * size.ratings) / executors
     overhead = 0.1 * heap + cores * (WORKER_BYTES + worker)
     held = sum(n * row_bytes for n in (size.users, size.items) if n * row_bytes <= _HELD_BYTES)
-    return ClusterPlan(executors, cores, heap, overhead, disk, _DRIVER_BYTES + _HELD_COPIES * held)
+    driver = _DRIVER_BYTES + _HELD_COPIES * held
+    return ClusterPlan(executors, cores, heap, overhead, disk, driver, sent / executors, (blocks[0], blocks[1]))

@@ -295,6 +295,7 @@ def _plan(
     size = sizing.Size(users, items, ratings, rank, exposure_rank, 8 if precision == "float64" else 4)
     plan = sizing.plan_cluster(size, executor_cores, executors)
     click.echo(f"# local disk of each executor (spark.local.dir): {plan.disk / sizing.GB:,.1f} GB")
+    click.echo(f"# sent by each executor in an iteration, at most: {plan.sent / sizing.GB:,.1f} GB")
     for name, value in plan.conf().items():
         click.echo(f"--conf {name}={value} \\")
 

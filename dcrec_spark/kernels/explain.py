@@ -43,7 +43,6 @@ class Wanted(NamedTuple):
     order: NDArray[np.int64]
 
     def of_row(self, row: int) -> NDArray[np.int32]:
-        """Return the places of one row's pairs."""
         return self.col[self.row_ptr[row] : self.row_ptr[row + 1]]
 
 

@@ -99,7 +99,6 @@ class Form(NamedTuple):
         return np.asarray((self.apply_link(a_hat) - self.mean) / self.scale)
 
     def apply_link(self, a_hat: Floats) -> Floats:
-        """Make f(a_hat)."""
         return np.asarray(np.log(a_hat + self.offset)) if self.link == "log" else a_hat
 
     def row_vectors(self, means: Floats, is_user: bool) -> Floats:

@@ -51,11 +51,9 @@ class Factors(NamedTuple):
     rate: Floats
 
     def mean(self) -> Floats:
-        """Return E of the factors. (m, L)."""
         return self.shape / self.rate
 
     def draw(self, seed: int) -> Floats:
-        """Draw once from the posterior. (m, L)."""
         return gamma_draws(seed, self.key, self.shape) / self.rate
 
 

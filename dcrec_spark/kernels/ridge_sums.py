@@ -164,7 +164,6 @@ class _OfShared(NamedTuple):
         return cls(float(at_zero), slope, items["curvature"] + w0 * drawn @ product @ drawn.T + np.diag(regs))
 
     def at(self, terms: Array) -> float:
-        """Return J there."""
         return float(self.at_zero - 2.0 * terms @ self.slope + terms @ self.curvature @ terms)
 
 

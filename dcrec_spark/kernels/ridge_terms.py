@@ -45,7 +45,6 @@ class RatingBlock(NamedTuple):
 
     @property
     def has_confounder(self) -> bool:
-        """Whether the model has the term gamma h."""
         return bool(self.exposure.shape[1] > 0)
 
     def loop_inputs(self) -> "RatingBlock":
@@ -84,7 +83,6 @@ class Design(NamedTuple):
     item_covariates: int = 0
 
     def covariates(self, is_user: bool) -> int:
-        """Count the covariates of a row."""
         return self.user_covariates if is_user else self.item_covariates
 
     def slopes(self, is_user: bool) -> int:
@@ -195,7 +193,6 @@ class TermColumns(NamedTuple):
 
     @classmethod
     def of_users(cls, rank: int, exposure_rank: int, design: Design) -> "TermColumns":
-        """Locate the terms of users."""
         p, bias = rank + design.user_covariates, rank + design.user_covariates + design.item_covariates
         one = bias + design.biases
         weighted = slice(one + 1, one + 1 + exposure_rank * design.per_user)
@@ -207,7 +204,6 @@ class TermColumns(NamedTuple):
 
     @classmethod
     def of_items(cls, rank: int, exposure_rank: int, design: Design) -> "TermColumns":
-        """Locate the terms of items."""
         q, one = rank + design.item_covariates, rank + design.item_covariates + design.user_covariates
         end = one + 1 + design.biases
         both = slice(end, end + exposure_rank)

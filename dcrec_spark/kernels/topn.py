@@ -43,12 +43,10 @@ class Ranked(NamedTuple):
 
     @classmethod
     def none(cls) -> "Ranked":
-        """Return no recommendations."""
         place, score = np.empty(0, np.int64), np.empty(0)
         return cls(place, place, place, score, score, score, score)
 
     def at(self, chosen: NDArray[Any]) -> "Ranked":
-        """Return some of the recommendations, by a mask or by their places."""
         return Ranked(*(part[chosen] for part in self))
 
 

@@ -55,7 +55,6 @@ class Ratings:
     item_key: Ints
 
     def only(self, chosen: npt.NDArray[Any]) -> "Ratings":
-        """Return some of the ratings, of the same users and items."""
         return replace(self, user=self.user[chosen], item=self.item[chosen], rating=self.rating[chosen])
 
     def of_users(self, users: Ints) -> "Ratings":
@@ -91,7 +90,6 @@ class Exposure:
     item_rate: Floats | None = None  # (I, L), or None
 
     def memories(self) -> tuple[State, State]:
-        """Return both sides as the states of their blocks."""
         rates = [
             np.ones_like(mean) if rate is None else rate
             for mean, rate in ((self.users, self.user_rate), (self.items, self.item_rate))
@@ -124,7 +122,6 @@ class Outcome:
         return tuple(self.facts.objective)
 
     def scores(self, user: Ints, item: Ints) -> Floats:
-        """Return the potential rating of these pairs, (n,)."""
         preference = _pair_products(self.users, self.items, user, item) + self.intercept
         if self.user_bias is not None and self.item_bias is not None:
             preference += self.user_bias[user] + self.item_bias[item]

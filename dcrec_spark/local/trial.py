@@ -130,7 +130,6 @@ class _Rows:
         return cls(ratings.of_users(users).of_items(items), users, items)
 
     def score(self, model: Outcome, pairs: Mapping[str, Array]) -> Array:
-        """Scores of a part's pairs."""
         unknown = ~(np.isin(pairs["user"], self.users) & np.isin(pairs["item"], self.items))
         if unknown.any():
             raise DataError(f"{unknown.sum()} of {len(unknown)} pairs are of users or items that no fit knows")

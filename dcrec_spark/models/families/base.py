@@ -84,12 +84,10 @@ class Observed:
 
     @property
     def n_users(self) -> int:
-        """Rows of the users' side, U."""
         return self.users.n_rows
 
     @property
     def n_items(self) -> int:
-        """Rows of the items' side, I."""
         return self.items.n_rows
 
     @property
@@ -168,7 +166,6 @@ class Family(ABC):
 
     @property
     def rank(self) -> int:
-        """Factors of each row, K."""
         return int(self.settings["rank"])
 
     @property
@@ -219,11 +216,9 @@ class SharedNumbers(NamedTuple):
 class Remembered(Protocol):
     """What the tables of fitted rows hold, and what their blocks remember of it: half of a :class:`Family`."""
 
-    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
-        """Return the columns of a side's table after ``idx`` and ``id``."""
+    def columns(self, is_user: bool) -> tuple[TableColumn, ...]: ...
 
-    def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        """Return the remembered columns of some rows as what their block remembers."""
+    def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]: ...
 
 
 @dataclass(frozen=True)
@@ -233,7 +228,6 @@ class OnItsWay:
     family: Family
 
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
-        """Return the family's columns, and one more."""
         return (*self.family.columns(is_user), TableColumn(REACHED, 0))
 
     def table_of(self, memory: Arrays, is_user: bool, shared: Any) -> dict[str, Array]:
@@ -243,7 +237,6 @@ class OnItsWay:
         return {**table, REACHED: memory.get(REACHED, np.empty((rows, 0)))}
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        """Return what the family's block remembers, and what momentum starts from."""
         memory, reached = self.family.memory_of(columns, is_user), columns[REACHED]
         return {**memory, REACHED: reached} if reached.shape[1] else memory
 
@@ -311,7 +304,6 @@ class OutcomeFamily(Family):
 
     @property
     def has_biases(self) -> bool:
-        """Whether each row has a bias."""
         return False
 
     @property

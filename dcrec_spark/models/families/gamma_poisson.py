@@ -45,7 +45,6 @@ class Gamma(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """E[x]."""
         return self.shape / self.rate
 
     @property
@@ -118,7 +117,6 @@ class GammaPoisson:
 
     @property
     def gamma_per_user(self) -> bool:
-        """Whether the rows of users carry a gamma."""
         return self.confounder is not None and self.per_user
 
     def part(self, rows: Array, part: RowPart, is_user: bool) -> Array:
@@ -132,11 +130,9 @@ class GammaPoisson:
 
     @property
     def shared(self) -> SharedGammas:
-        """The priors of what is shared."""
         return SharedGammas(self.intercept, None if self.gamma_per_user else self.confounder)
 
     def with_stride(self, stride: Stride) -> Self:
-        """Return the same steps, going so far."""
         return replace(self, stride=stride)
 
     def balanced(self, users: Arrays, items: Arrays) -> Self:
@@ -145,35 +141,27 @@ class GammaPoisson:
         return replace(self, scale=best_scale(sides[0], sides[1]).astype(self.precision))
 
     def start_users(self) -> Kernel:
-        """Factors off the prior, by noise of the ids."""
         return partial(start, model=self, is_user=True)
 
     def start_items(self) -> Kernel:
-        """Factors off the prior, by noise of the ids."""
         return partial(start, model=self, is_user=False)
 
     def users(self, shared: SharedGammas) -> Kernel:
-        """One coordinate step of the users."""
         return partial(update, model=self, shared=shared, is_user=True)
 
     def items(self, shared: SharedGammas) -> Kernel:
-        """One coordinate step of the items, and the ELBO's part of the nonzeros."""
         return partial(update, model=self, shared=shared, is_user=False)
 
     def converge(self, shared: SharedGammas, is_user: bool = True) -> Kernel:
-        """Coordinate steps of one side until they converge, from equal shares of each row's count."""
         return partial(settle, model=self, shared=shared, is_user=is_user)
 
     def converge_and_score(self, shared: SharedGammas) -> Kernel:
-        """Bring the users to convergence, and add up the ELBO's parts of their nonzeros."""
         return partial(converge_and_score, model=self, shared=shared)
 
     def heavy_parts(self, shared: SharedGammas) -> PartsOf:
-        """Add up the counts that heavy items draw, and what their rates have of their pairs."""
         return partial(heavy_parts, model=self, shared=shared)
 
     def heavy_scores(self, shared: SharedGammas) -> ScoresOf:
-        """Add up the ELBO's parts of the pairs of heavy items."""
         return partial(heavy_scores, model=self, shared=shared)
 
     def conclude(self, users: Arrays, items: Arrays, shared: SharedGammas) -> tuple[float, SharedGammas]:
@@ -185,7 +173,6 @@ class GammaPoisson:
         return float(items["movement"] ** (1.0 / NORM))
 
     def converged_objective(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
-        """Return the ELBO of converged users, from their own sums over the nonzeros."""
         own = {name: users[name] for name in ("log_rates", "rate_excess") if name in users}
         return self._elbo(users, {**items, **own}, shared)
 

@@ -45,11 +45,9 @@ class GammaFactors(base.Family):
 
     @property
     def prior(self) -> Gamma:
-        """The Gamma prior of all factors."""
         return Gamma(*(self.settings[name] for name in self.prior_settings))
 
     def steps(self, observed: base.Observed, precision: str | None = None) -> GammaPoisson:
-        """Coordinate ascent without confounder and intercept."""
         return GammaPoisson(
             stage=self.stage,
             count=self.value,
@@ -65,7 +63,6 @@ class GammaFactors(base.Family):
         return at_prior(self.prior, users, observed.n_users, self.total(observed))
 
     def total(self, observed: base.Observed) -> float:
-        """Add up the counts of all pairs of the fit."""
         return observed.means[self.value] * observed.nonzeros
 
 
@@ -85,11 +82,9 @@ class PoissonExposure(GammaFactors):
         return base.TableColumn("shape", self.rank), base.TableColumn("rate", self.rank, same_for_all=True)
 
     def table_of(self, memory: Arrays, is_user: bool, shared: Any = NOTHING_SHARED) -> dict[str, Array]:
-        """Return the posterior of each row."""
         return {"shape": memory["shape"], "rate": np.broadcast_to(memory["rate"], memory["shape"].shape)}
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        """Return the posterior of each row."""
         return {"shape": columns["shape"], "rate": columns["rate"]}
 
     def variation(self, observed: base.Observed) -> float:
@@ -118,7 +113,6 @@ class PoissonOutcome(GammaFactors, base.OutcomeFamily):
 
     @property
     def weighted(self) -> bool:
-        """Whether the ratings have weights, inverse propensities."""
         return bool(self.settings["adjustment"] == "ipw")
 
     def steps(self, observed: base.Observed, precision: str | None = None) -> GammaPoisson:
@@ -146,7 +140,6 @@ class PoissonOutcome(GammaFactors, base.OutcomeFamily):
         )
 
     def table_of(self, memory: Arrays, is_user: bool, shared: SharedGammas) -> dict[str, Array]:
-        """Means and posteriors of the rows."""
         shape, rate = memory["shape"], np.broadcast_to(memory["rate"], memory["shape"].shape)
         table = {"features": shape / rate, "outcome_shape": shape, "outcome_rate": rate}
         if is_user and self.gamma_per_user:
@@ -159,7 +152,6 @@ class PoissonOutcome(GammaFactors, base.OutcomeFamily):
         return table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        """Return the posteriors, gamma's apart."""
         memory = {name: columns[f"outcome_{name}"][:, : self.rank] for name in ("shape", "rate")}
         if is_user and self.gamma_per_user:
             memory |= {f"gamma_{name}": columns[f"outcome_{name}"][:, self.rank :] for name in ("shape", "rate")}
@@ -167,12 +159,10 @@ class PoissonOutcome(GammaFactors, base.OutcomeFamily):
 
     @classmethod
     def shared_from_json(cls, values: Mapping[str, Any]) -> SharedGammas:
-        """Posteriors from their shapes and rates."""
         return SharedGammas(**{name: q and Gamma(*q) for name, q in values.items()})
 
     @classmethod
     def shared_numbers(cls, shared: SharedGammas) -> base.SharedNumbers:
-        """Posterior means."""
         intercept, gamma = (0.0 if q is None else q.mean for q in shared)
         return base.SharedNumbers(intercept, gamma)
 

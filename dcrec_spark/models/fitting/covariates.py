@@ -19,7 +19,6 @@ from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import DataError
 from dcrec_spark.kernels.exposure import Form, Scaling, moments
-from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.models.families.base import OutcomeFamily, TableColumn
 from dcrec_spark.models.families.gaussian import FEATURES
 from dcrec_spark.models.fitting.fit_resources import FitResources
@@ -35,7 +34,6 @@ class Covariates(NamedTuple):
     items: Scaling = Scaling()
 
     def features(self, is_user: bool) -> Scaling:
-        """Scaling of the features of a side."""
         return self.users if is_user else self.items
 
     def of_family(self, family: OutcomeFamily, form: Form | None) -> OutcomeFamily:
@@ -55,30 +53,25 @@ class FeatureColumns(NamedTuple):
     first: int = 0
 
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
-        """All of them."""
         return self.of_table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        """Return (n, numbers)."""
         numbers = np.column_stack([np.asarray(columns[column.name], np.float64) for column in self.of_table])
         return {FEATURES: numbers[:, self.first :]}
 
 
-def features_of(inputs: KernelInput) -> Floats:
-    """Return the features that the block remembers."""
-    return np.asarray(inputs.memory[FEATURES], np.float64)
-
-
 def add_moments(inputs: KernelInput) -> Update:
     """Add up the moments of the features that the block remembers."""
-    numbers = features_of(inputs)
+    numbers = np.asarray(inputs.memory[FEATURES], np.float64)
     return Update(np.empty((len(numbers), 0)), dict(moments(numbers)), {})
 
 
 def add_features(inputs: KernelInput, *, scaling: Scaling) -> Update:
     """Add scaled features to the contents of a block: those that it remembers, or none, which is their mean."""
     n_rows = len(inputs.block.row_key)
-    scaled = scaling.scaled(features_of(inputs)) if inputs.memory else np.zeros((n_rows, len(scaling.mean)))
+    scaled = np.zeros((n_rows, len(scaling.mean)))
+    if inputs.memory:
+        scaled = scaling.scaled(np.asarray(inputs.memory[FEATURES], np.float64))
     return Update(np.empty((n_rows, 0)), {}, {**inputs.block, FEATURES: scaled})
 
 

@@ -105,7 +105,6 @@ class FittedOutcome:
 
     @property
     def id_columns(self) -> tuple[str, str]:
-        """The columns of users and of items in a user's frame."""
         return self.params.getOrDefault("userCol"), self.params.getOrDefault("itemCol")
 
     @property
@@ -115,7 +114,6 @@ class FittedOutcome:
         return max(self.family.row_width, exposure)
 
     def table(self, is_user: bool) -> DataFrame:
-        """Return the users or the items."""
         return self.users if is_user else self.items
 
     def exposure_table(self, is_user: bool) -> DataFrame:

@@ -63,12 +63,10 @@ class ProcessLayout(Layout):
 
     @cached_property
     def user_ids(self) -> DataFrame:  # type: ignore[override]
-        """``id, idx`` of the users, made when it is first read."""
         return self._id_table(is_user=True)
 
     @cached_property
     def item_ids(self) -> DataFrame:  # type: ignore[override]
-        """``id, idx`` of the items, made when it is first read."""
         return self._id_table(is_user=False)
 
     def environment(self) -> AbstractContextManager[None]:
@@ -76,10 +74,6 @@ class ProcessLayout(Layout):
         return blas_on_one_thread()
 
     def place(self, is_user: bool, table: DataFrame | Arrays, family: Remembered) -> State:
-        """Return fitted rows as a state of the side's block.
-
-        table : ``id`` and the family's columns, an id without a row gets NaN, or these columns as arrays.
-        """
         columns = self._aligned(is_user, table, family) if isinstance(table, DataFrame) else table
         return State.of_memory(family.memory_of(columns, is_user=is_user))
 
@@ -89,7 +83,6 @@ class ProcessLayout(Layout):
         return {name: np.asarray(column, np.float64) for name, column in columns.items()}
 
     def table(self, is_user: bool, state: State, family: Tabled, shared: Any, exposed: Part | None = None) -> DataFrame:
-        """``idx, id`` and the family's columns, then those of the exposure factors."""
         columns, ids = self._columns(is_user, state, family, shared), self._row_ids(is_user)
         if exposed is not None:
             columns |= {f"exposure_{name}": array for name, array in self._columns(is_user, *exposed).items()}
@@ -97,7 +90,6 @@ class ProcessLayout(Layout):
         return cached_frame(self._spark_ids.spark, table)
 
     def memory_table(self, is_user: bool, state: State, rows: MemoryRows, schema: str) -> DataFrame:
-        """Return the memory of a side's block as rows of a table."""
         return frame_of_arrow(self._spark_ids.spark, pa.Table.from_batches([rows(0, state.memory_of(0))]))
 
     def materialise(self, cached: DataFrame) -> DataFrame:
@@ -145,7 +137,6 @@ class CollectedPairs:
 
     @cached_property
     def table(self) -> pa.Table:
-        """The pairs."""
         if self.portions == 1:
             return collect_arrow(self.pairs)
         portion = F.pmod(F.xxhash64("user_id", "item_id"), F.lit(self.portions))

@@ -37,7 +37,6 @@ class PropensitySettings:
 
     @classmethod
     def of(cls, params: Params) -> Self:
-        """Return the settings of an estimator."""
         return cls(params.getOrDefault("propensityCol"), params.getOrDefault("weightCap"))
 
 

@@ -119,7 +119,6 @@ class Writer(MLWriter):
         self.saveImpl(path)
 
     def saveImpl(self, path: str) -> None:
-        """As :meth:`save`."""
         files, root = open_directory(path, self.sparkSession)
         require_free(files, root, self.shouldOverwrite)
         data = new_data_name()

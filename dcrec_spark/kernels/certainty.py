@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from dcrec_spark.kernels.csr import inner_products, rows_of
 from dcrec_spark.kernels.gamma import Floats
@@ -111,13 +110,3 @@ def noise(users: Mapping[str, Array], items: Mapping[str, Array]) -> Noise:
     count = float(users["count"])
     freedom = count * float((1.0 - users["leverage"] / count) * (1.0 - items["leverage"] / count))
     return Noise(float(users["square"]) / freedom, float(users["weight"]) / count, freedom)
-
-
-def reach(coverage: float) -> float:
-    """Compute the half-width of an interval of normal errors, in standard deviations. coverage : in (0, 1)."""
-    return float(ndtri(0.5 + coverage / 2.0))
-
-
-def effective_size(weight: Floats) -> float:
-    """Compute (sum w)^2 / sum w^2, the number of equal weights with as much information. weight : (n,), n > 0."""
-    return float(weight.sum() ** 2 / (weight @ weight))

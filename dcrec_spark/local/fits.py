@@ -28,7 +28,7 @@ from dcrec_spark.models.fitting.covariates import Covariates, attach_feature_sta
 from dcrec_spark.models.fitting.facts import FitFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
-from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, propensity_from_counts
+from dcrec_spark.models.fitting.propensity import PropensitySettings, propensity_from_counts
 from dcrec_spark.models.fitting.stages import fit_factors
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 
@@ -90,12 +90,14 @@ class Exposure:
     item_rate: Floats | None = None  # (I, L), or None
 
     def memories(self) -> tuple[State, State]:
-        rates = [
-            np.ones_like(mean) if rate is None else rate
-            for mean, rate in ((self.users, self.user_rate), (self.items, self.item_rate))
-        ]
-        users, items = self.users * rates[0], self.items * rates[1]
-        return State.of_memory({"shape": users, "rate": rates[0]}), State.of_memory({"shape": items, "rate": rates[1]})
+        users, items = (
+            State.of_memory({"shape": mean * rate, "rate": rate})
+            for mean, rate in (
+                (self.users, np.ones_like(self.users) if self.user_rate is None else self.user_rate),
+                (self.items, np.ones_like(self.items) if self.item_rate is None else self.item_rate),
+            )
+        )
+        return users, items
 
     def at(self, user: Ints, item: Ints) -> Floats:
         """a_hat of these pairs, (n,)."""
@@ -125,18 +127,20 @@ class Outcome:
         preference = _pair_products(self.users, self.items, user, item) + self.intercept
         if self.user_bias is not None and self.item_bias is not None:
             preference += self.user_bias[user] + self.item_bias[item]
-        return (
-            preference
-            if self.exposure is None
-            else preference + self.gamma[user] * self.form.of(self.exposure.at(user, item))
-        )
+        if self.exposure is not None:
+            preference += self.gamma[user] * self.form.of(self.exposure.at(user, item))
+        return preference
 
 
 def fit_exposure(ratings: Ratings, estimator: PoissonFactorization) -> Exposure:
     """Fit stage 1. Every rating is one exposure."""
-    family, layout = PoissonExposure.of(estimator), _exposure_layout(ratings, estimator)
+    family = PoissonExposure.of(estimator)
+    layout = lay_out(ratings, {"exposure_count": np.ones(len(ratings.rating))}, estimator.getOrDefault("precision"))
     fit = fit_factors(estimator, family, layout, ignore_progress)
-    return _exposure(layout, family, fit)
+    sides = (True, fit.users), (False, fit.items)
+    tables = [layout.arrays(is_user, state, family, fit.shared) for is_user, state in sides]
+    means = [np.asarray(table["shape"] / table["rate"]) for table in tables]
+    return Exposure(means[0], means[1], tuple(fit.objective), tables[0]["rate"], tables[1]["rate"])
 
 
 def fit_outcome(
@@ -158,27 +162,17 @@ def fit_outcome(
     """
     with FitResources() as resources:
         family = _local_family(estimator, exposure)
-        layout = _outcome_layout(ratings, estimator)
+        values: dict[str, Floats] = {"rating": ratings.rating, "exposure_count": np.ones(len(ratings.rating))}
+        if estimator.getOrDefault("adjustment") == "ipw":
+            value, count = np.unique(ratings.rating, return_counts=True)
+            propensity = propensity_from_counts(value, count.astype(np.float64), PropensitySettings.of(estimator))
+            values["weight"] = propensity.weights(ratings.rating)
+        layout = lay_out(ratings, values, estimator.getOrDefault("precision"))
         layout, form = _with_exposure(layout, family, exposure, resources, standardize)
         layout, covariates = _with_features(layout, features, resources)
         family = covariates.of_family(family, form)
         fit = fit_factors(estimator, family, layout, ignore_progress)
         return _outcome(family, layout, fit, exposure, form)
-
-
-# ---- what goes into the blocks
-
-
-def _exposure_layout(ratings: Ratings, estimator: PoissonFactorization) -> ProcessLayout:
-    return lay_out(ratings, {"exposure_count": np.ones(len(ratings.rating))}, estimator.getOrDefault("precision"))
-
-
-def _outcome_layout(ratings: Ratings, estimator: DeconfoundedMF) -> ProcessLayout:
-    propensity = _propensity(ratings, estimator)
-    values: dict[str, Floats] = {"rating": ratings.rating, "exposure_count": np.ones(len(ratings.rating))}
-    if propensity is not None:
-        values["weight"] = propensity.weights(ratings.rating)
-    return lay_out(ratings, values, estimator.getOrDefault("precision"))
 
 
 def _with_exposure(
@@ -213,13 +207,6 @@ def _with_features(
     return layout, covariates
 
 
-def _propensity(ratings: Ratings, estimator: DeconfoundedMF) -> Propensity | None:
-    if estimator.getOrDefault("adjustment") != "ipw":
-        return None
-    value, count = np.unique(ratings.rating, return_counts=True)
-    return propensity_from_counts(value, count.astype(np.float64), PropensitySettings.of(estimator))
-
-
 def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> OutcomeFamily:
     family, get = consistent_family_of(estimator), estimator.getOrDefault
     if family.has_confounder != (exposure is not None):
@@ -234,16 +221,6 @@ def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> Outco
 
 def ignore_progress(stage: str, iteration: int, objective: float) -> None:
     """Ignore an iteration: nobody follows a single one of many fits."""
-
-
-# ---- what comes out of them
-
-
-def _exposure(layout: ProcessLayout, family: PoissonExposure, fit: Fit) -> Exposure:
-    sides = (True, fit.users), (False, fit.items)
-    tables = [layout.arrays(is_user, state, family, fit.shared) for is_user, state in sides]
-    means = [np.asarray(table["shape"] / table["rate"]) for table in tables]
-    return Exposure(means[0], means[1], tuple(fit.objective), tables[0]["rate"], tables[1]["rate"])
 
 
 def _outcome(family: OutcomeFamily, layout: ProcessLayout, fit: Fit, exposure: Exposure | None, form: Form) -> Outcome:

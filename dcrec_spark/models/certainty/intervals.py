@@ -12,11 +12,12 @@ from functools import partial
 import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from scipy.special import ndtri
 
 from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError, DataError, cut
-from dcrec_spark.kernels.certainty import Noise, noise, reach
+from dcrec_spark.kernels.certainty import Noise, noise
 from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.models.certainty.overlap import ROW, by_exposure, memory_frame, smallest_of_rows
 from dcrec_spark.models.explain.inputs import (
@@ -130,7 +131,7 @@ def _intervals(
     else:
         assessed = assessed.join(outside, _PLACES)
     variance = F.lit(level.variance) * (F.lit(1.0 / level.weight) + F.col("user_spread") + F.col("item_spread"))
-    width = F.lit(reach(coverage)) * F.sqrt(variance)
+    width = F.lit(float(ndtri(0.5 + coverage / 2.0))) * F.sqrt(variance)
     low, high = (F.col("prediction") - width).alias("low"), (F.col("prediction") + width).alias("high")
     return assessed.select(*_PLACES, "prediction", low, high, "extrapolates"), level
 

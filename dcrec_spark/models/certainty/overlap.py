@@ -13,7 +13,6 @@ from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.kernels.certainty import effective_size
 from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.exposure import SMALLEST
 from dcrec_spark.kernels.sensitivity import sensitivity_bounds
@@ -107,8 +106,10 @@ def overlap(inputs: KernelInput, *, odds: float) -> Update:
     table[:, 1] = smallest_of_rows(row_ptr, p)
     for row in np.flatnonzero(np.diff(row_ptr)):
         of_row = slice(row_ptr[row], row_ptr[row + 1])
-        bounds = sensitivity_bounds(rating[of_row], floored[of_row], odds)
-        table[row, [0, 2, 3, 4]] = effective_size(1.0 / floored[of_row]), *bounds
+        weight = 1.0 / floored[of_row]
+        # (sum w)^2 / sum w^2: the number of equal weights with as much information.
+        table[row, 0] = weight.sum() ** 2 / (weight @ weight)
+        table[row, 2:] = sensitivity_bounds(rating[of_row], floored[of_row], odds)
     columns = dict(zip(OVERLAP, np.ascontiguousarray(table.T), strict=True))
     memory = {ROW: np.arange(len(table)), "ratings": np.diff(row_ptr), **columns}
     return Update(np.empty((len(table), 0)), {}, memory)

@@ -164,7 +164,8 @@ def _check_chunk(
     users, items = unpack(user_cell.as_buffer()), unpack(item_cell.as_buffer())
     held_out = _pairs(users, users["held_out"])
     training = _pairs(users, users["total"] - users["held_out"])
-    checked = check_users(training, held_out, _factors(users), _factors(items), how, replications, seed)
+    factors = [Factors(cell["key"], cell["shape"], cell["rate"]) for cell in (users, items)]
+    checked = check_users(training, held_out, factors[0], factors[1], how, replications, seed)
     n = np.bincount(held_out.row, held_out.times, len(ids)).astype(np.int64)
     of_users = pa.StructArray.from_arrays(
         [ids, *map(pa.array, (checked.p_value, n, checked.log_likelihood[0]))], ["id", *_OF_USERS]
@@ -185,7 +186,3 @@ def _check_chunk(
 def _pairs(cell: dict[str, Array], times: Array) -> CountedPairs:
     some = times > 0
     return CountedPairs(cell["row"][some].astype(np.int64), cell["item_idx"][some], times[some])
-
-
-def _factors(cell: dict[str, Array]) -> Factors:
-    return Factors(cell["key"], cell["shape"], cell["rate"])

@@ -205,6 +205,16 @@ class Family(ABC):
     def variation(self, observed: Observed) -> float:
         """Sum of squares, over all pairs, of what the factors should explain."""
 
+    @classmethod
+    def shared_as_json(cls, shared: Any) -> dict[str, Any]:
+        """Return the terms that all pairs share as JSON holds them."""
+        return dict(shared._asdict())
+
+    @classmethod
+    @abstractmethod
+    def shared_from_json(cls, values: Mapping[str, Any]) -> Any:
+        """Return the terms that all pairs share, as the steps take them."""
+
 
 class SharedNumbers(NamedTuple):
     """What all pairs share, as plain numbers: beta_0, and the gamma of all users where there is one, else 0."""
@@ -333,16 +343,6 @@ class OutcomeFamily(Family):
 
     def require_consistent(self) -> None:
         """Refuse settings that contradict each other, beyond what the table of settings says of them."""
-
-    @classmethod
-    def shared_as_json(cls, shared: Any) -> dict[str, Any]:
-        """Return the terms that all pairs share as JSON holds them."""
-        return dict(shared._asdict())
-
-    @classmethod
-    @abstractmethod
-    def shared_from_json(cls, values: Mapping[str, Any]) -> Any:
-        """Return the terms that all pairs share, as the steps take them."""
 
     @classmethod
     @abstractmethod

@@ -153,10 +153,10 @@ class GammaPoisson:
         return partial(update, model=self, shared=shared, is_user=False)
 
     def converge(self, shared: SharedGammas, is_user: bool = True) -> Kernel:
-        return partial(settle, model=self, shared=shared, is_user=is_user)
+        return partial(converge, model=self, shared=shared, is_user=is_user)
 
     def converge_and_score(self, shared: SharedGammas) -> Kernel:
-        return partial(converge_and_score, model=self, shared=shared)
+        return partial(converge, model=self, shared=shared, is_user=True, scores=True)
 
     def heavy_parts(self, shared: SharedGammas) -> PartsOf:
         return partial(heavy_parts, model=self, shared=shared)
@@ -292,35 +292,30 @@ def heavy_scores(inputs: KernelInput, items: Array, *, model: GammaPoisson, shar
     return _sums_of_pairs(met, model, shared, counts, rate, inputs.memory, is_user=True)
 
 
-def settle(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
-    """Rows as the other side determines them, started from equal shares: the same wherever they were before."""
-    shape, _ = _converge(inputs, count_block(inputs, model, shared, is_user), model, is_user)
-    return _move(inputs, model, is_user, shape)
+def converge(
+    inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool, scores: bool = False
+) -> Update:
+    """Rows as the other side determines them, started from equal shares: the same wherever they were before.
 
-
-def converge_and_score(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas) -> Update:
-    """Update the users to convergence, and add up the ELBO's parts of their nonzeros."""
-    block = count_block(inputs, model, shared, is_user=True)
-    shape, rate = _converge(inputs, block, model, is_user=True)
-    result = _move(inputs, model, True, shape)
-    reached = rates(block, geometric_mean(shape, rate), _cols(inputs, model, is_user=True))
-    sums = {"log_rates": np.array(log_rates(block, reached))}
-    excess = _excess(inputs.block, model)
-    if excess is not None:
-        mean = _mean_rates(inputs, inputs.block.fitted, model, shared, result.memory, is_user=True)
-        sums["rate_excess"] = np.array(excess @ mean)
-    return result._replace(sums={**result.sums, **sums})
-
-
-def _converge(inputs: KernelInput, block: CountBlock, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats]:
-    prior = prior_shapes(model, is_user)
+    scores : whether to add up the ELBO's parts of their nonzeros.
+    """
+    block, prior = count_block(inputs, model, shared, is_user), prior_shapes(model, is_user)
     totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
     equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
     rate, gamma_rate = _rates(inputs, model, is_user)
-    full = np.broadcast_to(rate, (len(equal), model.rank))
+    full, cols = np.broadcast_to(rate, (len(equal), model.rank)), _cols(inputs, model, is_user)
     if gamma_rate is not None:
         full = np.hstack([full, gamma_rate])
-    return converge_shape(prior, block, equal, full, _cols(inputs, model, is_user), CONVERGED, MOST_ROUNDS), full
+    shape = converge_shape(prior, block, equal, full, cols, CONVERGED, MOST_ROUNDS)
+    result = _move(inputs, model, is_user, shape)
+    if not scores:
+        return result
+    sums = {"log_rates": np.array(log_rates(block, rates(block, geometric_mean(shape, full), cols)))}
+    excess = _excess(inputs.block, model)
+    if excess is not None:
+        mean = _mean_rates(inputs, inputs.block.fitted, model, shared, result.memory, is_user)
+        sums["rate_excess"] = np.array(excess @ mean)
+    return result._replace(sums={**result.sums, **sums})
 
 
 def _cols(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> Floats:

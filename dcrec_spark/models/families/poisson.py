@@ -65,6 +65,10 @@ class GammaFactors(base.Family):
     def total(self, observed: base.Observed) -> float:
         return observed.means[self.value] * observed.nonzeros
 
+    @classmethod
+    def shared_from_json(cls, values: Mapping[str, Any]) -> SharedGammas:
+        return SharedGammas(**{name: q and Gamma(*q) for name, q in values.items()})
+
 
 class PoissonExposure(GammaFactors):
     """Stage 1 (Gopalan, Hofman, Blei 2015)."""
@@ -156,10 +160,6 @@ class PoissonOutcome(GammaFactors, base.OutcomeFamily):
         if is_user and self.gamma_per_user:
             memory |= {f"gamma_{name}": columns[f"outcome_{name}"][:, self.rank :] for name in ("shape", "rate")}
         return memory
-
-    @classmethod
-    def shared_from_json(cls, values: Mapping[str, Any]) -> SharedGammas:
-        return SharedGammas(**{name: q and Gamma(*q) for name, q in values.items()})
 
     @classmethod
     def shared_numbers(cls, shared: SharedGammas) -> base.SharedNumbers:

@@ -21,7 +21,7 @@ from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.outcome.fold_in import fold_in_rows
 from dcrec_spark.models.outcome.lists import RankedLists, baseline_rating, require_exposure_model
 from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered, united
-from dcrec_spark.models.outcome.vectors import PartsOfVectors, ScoringVectors, scoring_vectors
+from dcrec_spark.models.outcome.vectors import ScoringVectors, scoring_vectors
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
 from dcrec_spark.spark.planning import few_partitions
 
@@ -148,8 +148,8 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         form, weight = self.facts.form or Form(), self.getExposureWeight()
         require_exposure_model(weight, self.exposureModel is not None)
         baseline = None if weight == 0 else baseline_rating(self, self.intercept, self.meanRating)
-        parts = PartsOfVectors(family_of(self).has_biases, form, baseline)
-        vectors = scoring_vectors(users, True, parts), scoring_vectors(items, False, parts)
+        parts = family_of(self).has_biases, form, baseline
+        vectors = scoring_vectors(users, True, *parts), scoring_vectors(items, False, *parts)
         return ScoringVectors(*vectors, self.numUsers, self.numItems, self.intercept, form, weight)
 
     def foldInUsers(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:

@@ -29,7 +29,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
@@ -88,11 +87,6 @@ def require_free(files: Files, path: str, overwrite: bool) -> None:
             f"{files.uri(path)} was not saved by dcrec-spark, and only what it saved is overwritten; "
             "remove it first, or choose another path"
         )
-
-
-def new_data_name() -> str:
-    """Return a name for a data directory that no other has, or had."""
-    return f"data-{uuid4().hex}"
 
 
 def write_metadata(files: Files, directory: str, metadata: Mapping[str, Any]) -> None:

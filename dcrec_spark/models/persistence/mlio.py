@@ -36,7 +36,6 @@ from dcrec_spark.models.persistence.directory import (
     SETTING,
     class_in,
     commit,
-    new_data_name,
     open_directory,
     placed,
     read_metadata,
@@ -121,7 +120,7 @@ class Writer(MLWriter):
     def saveImpl(self, path: str) -> None:
         files, root = open_directory(path, self.sparkSession)
         require_free(files, root, self.shouldOverwrite)
-        data = new_data_name()
+        data = f"data-{uuid4().hex}"  # no other has the name, or had it
         if isinstance(files, ObjectFiles):
             with placed(files, root, data) as put:
                 put(self._all_about(files, root, data))

@@ -20,7 +20,7 @@ from dcrec_spark.local.data import Parts
 from dcrec_spark.local.fits import Exposure, Ints, Outcome, Ratings, fit_exposure, fit_outcome
 from dcrec_spark.local.lists import ListPlaces, rank_unseen
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
-from dcrec_spark.models.fitting.degeneracies import vanished
+from dcrec_spark.models.fitting.facts import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.spark.compat import collect_arrow
 from dcrec_spark.spark.lineage import broadcast, cores

@@ -10,8 +10,8 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.exposure.predictive_check import CheckSettings, PredictiveCheck, check_exposures
 from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike, require_new_columns
-from dcrec_spark.models.fitting.degeneracies import Degeneracy
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
+from dcrec_spark.models.fitting.facts import Degeneracy
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout_settings import layout_settings

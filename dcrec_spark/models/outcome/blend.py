@@ -25,7 +25,7 @@ from dcrec_spark.kernels.solvers import least_squares_on_simplex
 from dcrec_spark.models.explain.explain import plain_reason
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
-from dcrec_spark.models.fitting.degeneracies import Degeneracy
+from dcrec_spark.models.fitting.facts import Degeneracy
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.stages import FitCheckpoints, KeptSweep
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF, share_blocks

@@ -16,8 +16,8 @@ from dcrec_spark.kernels.exposure import PLAIN
 from dcrec_spark.kernels.topn import Link
 from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.fitting import checks
-from dcrec_spark.models.fitting.degeneracies import NOTHING
 from dcrec_spark.models.fitting.factors import dot, list_array, matrix_of
+from dcrec_spark.models.fitting.facts import NOTHING
 from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors, in_front_and_linked
 from dcrec_spark.spark.compat import collect_arrow

@@ -22,8 +22,7 @@ from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.fitting.factors import derive_frame, dot, gamma_mean, list_array, matrix_of
 from dcrec_spark.models.fitting.lay_out import driver_of, width_of
-from dcrec_spark.models.outcome.rank import Ranking, rank
-from dcrec_spark.models.outcome.rank_in_process import are_few, as_lists, rank_in_process
+from dcrec_spark.models.outcome.rank import Ranking, are_few, as_lists, rank, rank_in_process
 from dcrec_spark.spark.compat import frame_of_arrow
 from dcrec_spark.spark.lineage import is_local
 

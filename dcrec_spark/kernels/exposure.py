@@ -135,9 +135,7 @@ class Posterior(NamedTuple):
 def leave_one_out(
     row_ptr: NDArray[np.int64], col: NDArray[np.int32], count: Floats, rows: Posterior, cols: Posterior
 ) -> Floats:
-    """Compute a_hat of each nonzero without its own count, (nnz,).
-
-    row_ptr (n + 1,), col (nnz,), count (nnz,) : the exposures. rows, cols : of the n rows and of the inbox.
+    """Compute a_hat of each nonzero without its own count, (nnz,). rows, cols : of the n rows and of the inbox.
 
     A reduced mean is never below 0: shapes converge to a tolerance only, and a row that is folded in may meet
     others that have not seen it.
@@ -159,9 +157,9 @@ def relative_propensity(rating: Floats, decay: float, pivot: float) -> Floats:
 
 
 def solve_scale(relative: Floats, count: Floats, target: float) -> float:
-    """Solve for the k with which the mean of min(1, k * relative) is ``target``.
+    """Solve for the k with which the mean of min(1, k * relative) is ``target``, in (0, 1].
 
-    relative, count : (n,) > 0, each distinct value and how often it occurs. target : in (0, 1].
+    relative, count : (n,) > 0, each distinct value and how often it occurs.
     """
     share = count / count.sum()
 

@@ -132,10 +132,8 @@ def row_systems(
 ) -> System:
     """Set up the normal equations of each row: of users of their preference and confounder weight, jointly.
 
-    block : the ratings of n rows. others : (m, K + Q + P (+ 1)) the items, or (m, K + P + Q (+ 1) (+ 1)) the users, of
-    the inbox. sums : of :mod:`dcrec_spark.kernels.ridge_sums`, over all rows of the other side.
-    shared : the terms of all pairs. design, reg : of the model. of_users : whether the block is one of users.
-    known : of :func:`known_part`, where that is made already.
+    others : (m, K + Q + P (+ 1)) the items, or (m, K + P + Q (+ 1) (+ 1)) the users, of the inbox. sums : of
+    :mod:`dcrec_spark.kernels.ridge_sums`, over all rows of the other side. known : of :func:`known_part`, if made.
 
     Returns the system of unknowns (n, K + Q (+ 1) (+ 1)) of users, (n, K + P (+ 1)) of items: factors, slopes, the
     bias, and of users last the confounder weight.

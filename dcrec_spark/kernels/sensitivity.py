@@ -29,12 +29,10 @@ class Bounds(NamedTuple):
 
 
 def sensitivity_bounds(value: Floats, propensity: Floats, odds: float) -> Bounds:
-    """Bound the inverse-propensity mean of values if each pair's odds of exposure were wrong by a factor.
+    """Bound the inverse-propensity mean of values, (n,), if each pair's odds of exposure were wrong by a factor >= 1.
 
     The mean is extreme where all values below some threshold weigh as little as they may, and all above as much, or the
     other way round (Zhao, Small, Bhattacharya 2019): O(n log n).
-
-    value : (n,), n > 0. propensity : (n,) in (0, 1]. odds : >= 1. 1 takes the propensities for right.
     """
     against = 1.0 / propensity - 1.0
     least, most = 1.0 + against / odds, 1.0 + against * odds
@@ -54,13 +52,11 @@ def _largest_mean(value: Floats, least: Floats, most: Floats) -> float:
 
 
 def odds_of_shift(shift: Floats) -> Floats:
-    """Compute the least odds by which the mean of a normal variable may move so far.
+    """Compute the least odds by which the mean of a normal variable may move so many standard deviations, (n,) >= 0.
 
     Its density is multiplied by something from 1 / odds to odds, with mean 1. The mean moves farthest where that is
     1 / odds below a quantile z and odds above it. The mean of 1 puts it at P(Z <= z) = odds / (1 + odds):
-    shift = (odds - 1 / odds) phi(z).
-
-    shift : (n,) standard deviations, >= 0. NaN stays NaN.
+    shift = (odds - 1 / odds) phi(z). NaN stays NaN.
     """
     shift = np.minimum(shift, _LARGEST_SHIFT)
     # z moves the mean by at least z, so that it lies between 0 and the shift.

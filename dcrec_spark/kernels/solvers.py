@@ -48,13 +48,9 @@ def _in_lines(block: RatingBlock, system: System) -> RowSystems:
 
 
 def descend(block: RatingBlock, system: System, start: Floats, steps: int) -> Floats:
-    """Take steps of conjugate gradients in each row's :class:`dcrec_spark.kernels.ridge_terms.System`.
+    """Take steps of conjugate gradients, ``steps`` at most, in each row's system, from ``start`` (n, F).
 
     A row stops if rounding leaves nothing to gain. A row whose matrix proves not to be positive definite becomes NaN.
-
-    block : the ratings of n rows. system : their normal equations. start : (n, F) current rows. steps : at most.
-
-    Returns (n, F), of the type of the system.
     """
     from dcrec_spark.kernels.loops import conjugate
 
@@ -106,11 +102,9 @@ def sums_over_pairs(
 ) -> tuple[Floats, Floats]:
     """Compute what the pairs of a block of items add to their normal equations: X' diag(curvature) X and X' pull.
 
-    block : ratings of n items. users, shared, design : as for :func:`dcrec_spark.kernels.ridge.row_systems`.
     gram : a Gram matrix of users, for its shape alone: the part of all pairs is left out.
 
-    Returns the lower triangles, row by row, (n, F (F + 1) / 2), and (n, F), as :meth:`System.of_row` takes them.
-    float64.
+    Returns (n, F (F + 1) / 2) and (n, F), as :meth:`System.of_row` takes them. float64.
     """
     of_nothing = Regulariser(0.0, 0.0, 0.0, 0.0)
     system = row_systems(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_nothing, of_users=False)

@@ -195,9 +195,7 @@ def side_by_side(
     """Yield ``function(shared, work)`` for each of ``works``, in their order, each computed by one task.
 
     Results arrive a few for each core at a time, so that the caller can record them. An error ends the job. The
-    caller has the results before it.
-
-    shared, works, results : can be pickled. Spark sends ``shared`` to each executor once.
+    caller has the results before it. Spark sends ``shared`` to each executor once. All can be pickled.
     """
     shared_value = broadcast(spark, (shared, list(works)))
 

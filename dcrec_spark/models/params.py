@@ -59,8 +59,7 @@ _CLASSES: dict[str, type] = {"model": Model, "exposure": ExposureSource, "frame"
 def param(kind: type[T], setting: Setting) -> tuple[Param[T], Callable[[Params], T], Callable[[P, T], P]]:
     """Declare a Param in a class body, its getter and its setter. pyspark.ml replaces its parent for each instance.
 
-    The setter returns the estimator. It raises TypeError where the value is outside the Param's domain, and
-    AttributeError where a fitted model keeps the Param.
+    The setter raises TypeError outside the Param's domain, and AttributeError where a fitted model keeps the Param.
     """
     name, meaning = setting.param, setting.explain(as_param=True)
 

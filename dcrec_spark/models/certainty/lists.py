@@ -39,8 +39,7 @@ def sure_lists(
 ) -> DataFrame:
     """Return what :meth:`DeconfoundedMFModel.recommendationTable` returns, with intervals, cached.
 
-    best : the so many best items of each user, with so many of one category at most, as that method returns them, with
-        their ``category`` where there is a limit. most : that limit.
+    best : makes the so many best items of each user, with ``most`` of one ``category`` at most.
     """
     require_intervals(fitted, coverage)
     require_number("n", n)

@@ -68,11 +68,7 @@ def by_exposure(
     resources: FitResources,
     is_user: bool = True,
 ) -> DataFrame:
-    """Run a kernel on the blocks of users that meets the items' exposure factors: a table, with ``user_idx``.
-
-    columns : of the table, as :func:`memory_frame` takes them.
-    is_user : else it is the blocks of items that meet the users' factors: a table with ``item_idx``.
-    """
+    """Run a kernel on blocks of users, or of items, that meet the other side's exposure factors: a memory frame."""
     users, items = exposure_states(fitted, exposure, layout, resources)
     with layout.environment():
         here, there = (layout.users, users), (layout.items, items)

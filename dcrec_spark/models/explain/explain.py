@@ -48,13 +48,7 @@ REASON = {"item_idx": "long", "rating": "double", "contribution": "double"}
 def explain_pairs(
     fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, n: int, complete: Callable[[DataFrame], DataFrame]
 ) -> DataFrame:
-    """Return what :meth:`DeconfoundedMFModel.explain` returns, cached.
-
-    complete : adds columns to the explanations.
-
-    Raises DataError: see there. ConfigError: the model's family can't be explained. ValueError: n is no number of
-    reasons.
-    """
+    """Return what :meth:`DeconfoundedMFModel.explain` returns, cached. complete : adds columns to the explanations."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"n: found {n!r}, expected a whole number of reasons >= 1")
     with FitResources() as resources:

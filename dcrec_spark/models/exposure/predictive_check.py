@@ -159,8 +159,8 @@ def check_exposures(
 ) -> PredictiveCheck:
     """Compare held-out exposures with replications from a model fitted to the others.
 
-    users, items : the model's factors. exposures : as ``hold_out_exposures`` gives them, or all rows of some users.
-    Users and items that lost all their exposures to the held-out part are not in the model, and are left out.
+    exposures : as ``hold_out_exposures`` gives them, or all rows of some users. Users and items that lost all their
+    exposures to the held-out part are not in the model, and are left out.
     """
     with ExitStack() as scratch:
         scratch.enter_context(few_partitions(exposures.sparkSession))
@@ -323,7 +323,6 @@ def add_up(checked: DataFrame) -> dict[str, Any]:
     """Return the chunks' sums, added in the order of the chunks. The only numbers that reach the driver.
 
     total, deviation : (R + 1,) sums over users of log-likelihoods and of squared deviations, the real ones first.
-    p_sum, users, held_out : sums of the p-values, of users and of held-out exposures.
     """
 
     def add(table: pa.Table) -> pa.Table:

@@ -511,11 +511,9 @@ def required(value: Term | None) -> Term:
 
 
 def at_prior(prior: Gamma, users: Arrays, n_users: int, total: float) -> Array:
-    """Whether each component explains nothing, (K,).
+    """Whether each component explains nothing, (K,): the users' shapes have converged hardly above their prior's.
 
-    The shapes of converged users are then hardly larger than the prior's.
-
-    prior : of the users. users : their sums. total : of the counts.
+    total : of the counts.
     """
     shape = n_users * prior.shape
     return np.asarray(users["shape"] - shape <= np.minimum(AT_PRIOR * shape, NO_SHARE * total))

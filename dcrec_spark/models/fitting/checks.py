@@ -122,8 +122,6 @@ def require_usable(pairs: DataFrame, values: list[str], columns: Mapping[str, st
     """Refuse pairs that can't be used: each has to have two ids, and finite values that are not negative.
 
     columns : what each column of ``pairs`` is called in the input. signed : whether ratings may be negative.
-
-    Raises DataError: there are no rows, or it names the column and how many rows can't be used.
     """
     bad = {_missing(c, columns): F.col(c).isNull() for c in ("user_id", "item_id", *values)}
     bad |= {f"{columns[c]} is NaN or infinite": F.isnan(c) | (F.abs(c) == float("inf")) for c in values}

@@ -70,8 +70,7 @@ def fit_form(
 ) -> Form:
     """Find mean and standard deviation of the confounder: of a_hat over all pairs, exactly, of a link over the rated.
 
-    users, items : both sides' means as :func:`sent` sends them.
-    user_memory : a state whose memories hold shape and rate of the users' exposure factors.
+    users, items : both sides' means as :func:`sent` sends them. user_memory : shape and rate of the users' exposure.
 
     Raises DataError: the confounder is the same for all pairs, so that it can't be brought to unit spread.
     """
@@ -131,10 +130,7 @@ def attach_confounder(
         p_u = (E[pi_u] / sum_k E[pi_uk] - mean over users) / s       s: standard deviation of all U x L numbers
         q_i the same of E[lambda_i]
 
-    user_exposure, item_exposure : states whose memories hold shape and rate of the exposure factors.
-    term : what the model wants of a_hat. form : as a fit found it. None: to be found here.
-
-    Raises DataError: the confounder is the same for all pairs, so that it can't be standardised.
+    user_exposure, item_exposure : their memories hold shape and rate. form : as a fit found it. None: to be found here.
     """
     with layout.environment():
         user_means = resources.add(layout.users.half_step(partial(sent, term=term), previous=user_exposure))

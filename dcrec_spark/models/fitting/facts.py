@@ -73,7 +73,6 @@ def find_degeneracies(
     Component k is as strong as the product of its squares on both sides. Two are copies where they are parallel on
     both.
 
-    user_gram, item_gram : (K, K) Gram matrices of the factors.
     size : the sum of squares, over all pairs, of what they should explain.
     at_prior : (K,) whether a Gamma factor is left at its prior. Posterior means never vanish.
     """

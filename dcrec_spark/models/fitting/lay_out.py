@@ -45,16 +45,13 @@ def lay_out(
 
     values : name of a block's array -> expression over ``df`` that makes it.
     resources : owns the cached data of the result. Until it ends, shuffles have few partitions, by the ratings' size.
-    held_out_col : true for the rows that are held out, or None.
     frozen : "user" or "item" -> ``id, idx`` of a side whose rows are given; pairs with other ids of that side are left
         out. By default both sides have the ids of the pairs.
     distinct : whether to refuse a pair that occurs twice, without it, a pair may be both held out and not.
     new_only : whether only the side that is not given will be updated. In this process the other one gets no pairs.
-    driver : the driver's resources. None: as they are.
 
-    Raises DataError: empty input, one user or item, a null id, a value that is null or not finite, a pair given twice.
-    ConfigError: this version of Spark is not supported, the session's Python workers cannot run this package, or
-    exchange=local or broadcast, and the driver has no room.
+    Raises DataError: the pairs can't be used, or are all of one user or item. ConfigError: this version of Spark, its
+    workers or the driver's memory will not do.
     """
     require_supported(df.sparkSession)
     # Without a cluster, a fit in this process needs no Python workers, which are slow to start.

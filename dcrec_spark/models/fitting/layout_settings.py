@@ -88,11 +88,9 @@ class LayoutSettings:
         return self.exchange == "local" or is_free
 
     def is_local(self, collected: CollectedSize, rows: Callable[[], int], driver: Driver) -> bool:
-        """Whether the fit runs in the driver's process.
+        """Whether the fit runs in the driver's process. ConfigError: it has to, and the ratings have no room.
 
         rows : counts those of both sides. It may collect the ratings, and is called only if these have room.
-
-        Raises ConfigError: exchange=local, and the ratings have no room.
         """
         if not self.may_be_local:
             return False

@@ -159,10 +159,7 @@ def lay_out_in_process(
 ) -> ProcessLayout:
     """Build the blocks of both sides, at the same time if the pairs are few enough.
 
-    columns : the names of the ids and of the values -> their names in the input.
-    distinct : whether to refuse a pair that occurs twice. new_only : whether a given side's block has no pairs.
-
-    Raises DataError: pairs can't be used. A pair is given twice. No pair has an id of the given side.
+    columns : the names of the ids and of the values -> their names in the input. distinct, new_only : see ``lay_out``.
     """
     table, given = collected.take(), collected.given
     values = [name for name in columns if name not in ("user_id", "item_id")]

@@ -86,10 +86,7 @@ def _keep_if_due(
 def fit_factors(
     estimator: Params, family: Family, layout: Layout, listener: Listener, start: Start | None = None
 ) -> Fit:
-    """Fit one stage to the blocks.
-
-    start : where the fit begins, without it, at the family's seed. An interrupted fit whose estimator has
-        ``checkpoints`` continues instead.
+    """Fit one stage to the blocks: from where an interrupted fit has been, else ``start``, else the family's seed.
 
     Raises FitError: the objective moved the wrong way, or a factor is NaN or infinite.
     """
@@ -109,7 +106,6 @@ def warm_start(
 ) -> Start:
     """Return the states of a fitted model on these blocks: known ids at its factors, new ones at the seed's.
 
-    users, items : the fitted model's tables. shared : the terms that its pairs share.
     Raises ConfigError: their ids are of another kind.
     """
     ids = layout.user_ids, layout.item_ids
@@ -128,8 +124,7 @@ def fold_in(
 ) -> Mapping[bool, State]:
     """States of the users (True) and of the items (False): one side as it was fitted, the new one from its pairs.
 
-    new_is_user : whether users are folded in, by pairs with known items, or items.
-    fitted_table : the other side's table, of the layout's kind. shared : the terms that all pairs share.
+    fitted_table : the other side's, of the layout's kind.
     """
     steps = family.steps(layout)
     sides = {True: layout.users, False: layout.items}

@@ -20,12 +20,7 @@ _IDS = {"id": "id", "idx": "idx"}
 
 
 def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, features: DataFrame | None, new_is_user: bool) -> DataFrame:
-    """Return the table of the folded-in side: its model columns and its exposure columns, cached.
-
-    features : of the new rows. None: all at their means.
-
-    Raises DataError: a column is missing, or none of the known side's ids is known. ConfigError: ids of another kind.
-    """
+    """Return the table of the folded-in side: its model columns and its exposure columns, cached."""
     require_columns(dataset, fitted.id_columns, [])
     require_ids_alike(dataset, fitted.id_columns, (fitted.users, fitted.items))
     dataset = observed(dataset, fitted.params.getOrDefault("validationIndicatorCol"))

@@ -227,11 +227,8 @@ def are_few(n_rows: int, n_cols: int, n: int) -> bool:
 def rank_in_process(what: Ranking, n: int, seen: DataFrame | None, room: int) -> pa.Table | None:
     """Return the n best columns of each row: ``row_id, rank, col_id, score, preference, confounder``, in that order.
 
-    Both frames have a column ``id`` too.
-    None where there are more pairs to leave out than there is room for.
-
-    seen : ``row_id, col_id`` of pairs to leave out, in any order and as often as you like, or None.
-    room : so many of them.
+    seen : ``row_id, col_id`` of pairs to leave out, in any order and as often as you like, or None. None is returned if
+    these are more than there is ``room`` for.
     """
     bound = 0 if seen is None else rows_at_most(seen)
     if seen is not None and (bound is None or bound > room):

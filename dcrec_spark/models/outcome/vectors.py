@@ -124,8 +124,7 @@ class ScoringVectors:
     ) -> DataFrame:
         """Return the n best of the other side as one list for each row of ``side``, best first. See :meth:`best`.
 
-        names : "user" and "item" -> the columns of their ids in the result, ``row, recommendations: array<struct<col,
-        rating>>``.
+        names : "user" and "item" -> the columns of ids in the result: ``recommendations: array<struct<col, rating>>``.
         """
         row, col = names[side], names[_OTHER[side]]
         here = self._here(n, seen, chosen, side, None)

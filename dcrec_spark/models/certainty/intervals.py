@@ -20,20 +20,10 @@ from dcrec_spark.errors import ConfigError, DataError, cut
 from dcrec_spark.kernels.certainty import Noise, noise
 from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.models.certainty.overlap import ROW, by_exposure, memory_frame, smallest_of_rows
-from dcrec_spark.models.explain.inputs import (
-    AGREEMENT,
-    PAIR,
-    inbox_idx,
-    lay_out_pairs,
-    pairs_of,
-    require_known,
-    with_exposure_term,
-)
 from dcrec_spark.models.families.base import Assessing, Assessor
-from dcrec_spark.models.fitting.checks import observed
 from dcrec_spark.models.fitting.confounder import propensities
-from dcrec_spark.models.fitting.facts import FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
+from dcrec_spark.models.fitting.fitted import AGREEMENT, PAIR, FittedOutcome, inbox_idx
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
@@ -52,7 +42,7 @@ def predict_intervals(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFram
     with FitResources() as resources:
         resources.enter(few_partitions(pairs.sparkSession))
         # Read several times; uncut, a long plan of the caller's would be repeated each time.
-        wanted = resources.add(keep(pairs_of(fitted, pairs).distinct())).frame
+        wanted = resources.add(keep(fitted.pairs_of(pairs).distinct())).frame
         intervals, _ = intervals_of(fitted, wanted, ratings, float(coverage), resources)
         intervals = intervals.persist()
         intervals.count()
@@ -84,17 +74,17 @@ def intervals_of(
 
     The frame lives as long as the resources, in which ``wanted`` is kept already.
     """
-    pairs_of(fitted, ratings)
-    rated = resources.add(keep(observed(ratings, fitted.params.getOrDefault("validationIndicatorCol")))).frame
-    known = pairs_of(fitted, rated)
+    fitted.require_pairs(ratings)
+    rated = resources.add(keep(fitted.observed(ratings))).frame
+    known = fitted.pairs_of(rated)
     stranger = known.join(fitted.users.select(F.col("id").alias("user_id")), "user_id", "left_anti").first()
     if stranger:
         raise DataError(
             f"ratings has user {cut(stranger['user_id'])}, who is not in the model: an item's interval depends on all "
             "who rated it; fold in new users and ask the extended model, not one of the new users alone"
         )
-    require_known(fitted, wanted, known, "assess")
-    layout = lay_out_pairs(fitted, wanted, rated, resources, everyone=True)
+    fitted.require_known(wanted, known, "assess")
+    layout = fitted.lay_out_pairs(wanted, rated, resources, everyone=True)
     intervals, level = _intervals(fitted, layout, coverage, resources)
     for name, table in (("user", fitted.users), ("item", fitted.items)):
         ids = table.select(F.col("idx").alias(f"{name}_idx"), F.col("id").alias(f"{name}_id"))
@@ -110,7 +100,7 @@ def _intervals(
     if fitted.exposure is not None:
         kernel = partial(beyond, size=(layout.items.n_rows, layout.items.n_blocks))
         outside = by_exposure(fitted, fitted.exposure, layout, kernel, _OUTSIDE, resources)
-    layout = with_exposure_term(fitted, layout, resources)
+    layout = fitted.with_exposure_term(layout, resources)
     users, items = _assessed(fitted, layout, resources)
     disagreeing = int(users.sums["disagreeing"])
     if disagreeing:  # items move on after their last turn, and may differ

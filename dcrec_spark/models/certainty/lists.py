@@ -18,10 +18,9 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.kernels.sensitivity import odds_of_shift
 from dcrec_spark.models.certainty.intervals import intervals_of, require_intervals
-from dcrec_spark.models.explain.inputs import PAIR
 from dcrec_spark.models.fitting.checks import require_number
-from dcrec_spark.models.fitting.facts import FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
+from dcrec_spark.models.fitting.fitted import PAIR, FittedOutcome
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 

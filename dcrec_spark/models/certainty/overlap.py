@@ -16,11 +16,10 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.exposure import SMALLEST
 from dcrec_spark.kernels.sensitivity import sensitivity_bounds
-from dcrec_spark.models.explain.inputs import exposure_states
-from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
+from dcrec_spark.models.families.base import Family
 from dcrec_spark.models.fitting.confounder import LEAVE_ONE_OUT, propensities, sent
-from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
+from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import layout_settings
@@ -47,7 +46,7 @@ def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: S
         )
     with FitResources() as resources:
         resources.enter(few_partitions(ratings.sparkSession))
-        layout, kernel = _lay_out(fitted, fitted.exposure, ratings, resources), partial(overlap, odds=float(odds))
+        layout, kernel = _lay_out(fitted, ratings, resources), partial(overlap, odds=float(odds))
         tables = []
         for side in sides:
             is_user = side == "user"
@@ -61,7 +60,7 @@ def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: S
 
 def by_exposure(
     fitted: FittedOutcome,
-    exposure: FittedExposure,
+    exposure: Family,
     layout: Layout,
     kernel: Kernel,
     columns: Mapping[str, tuple[str, str]],
@@ -69,7 +68,7 @@ def by_exposure(
     is_user: bool = True,
 ) -> DataFrame:
     """Run a kernel on blocks of users, or of items, that meet the other side's exposure factors: a memory frame."""
-    users, items = exposure_states(fitted, exposure, layout, resources)
+    users, items = fitted.exposure_states(exposure, layout, resources)
     with layout.environment():
         here, there = (layout.users, users), (layout.items, items)
         here, there = (here, there) if is_user else (there, here)
@@ -82,13 +81,11 @@ def by_exposure(
     return table
 
 
-def _lay_out(fitted: FittedOutcome, exposure: FittedExposure, ratings: DataFrame, resources: FitResources) -> Layout:
-    (user, item), rating, count = fitted.id_columns, fitted.params.getOrDefault("ratingCol"), exposure.count_column
-    require_columns(ratings, [user, item], [rating, *([count] if count else [])])
-    require_ids_alike(ratings, (user, item), (fitted.users, fitted.items))
-    known = fitted.users.select(F.col("id").alias(user))
-    ratings = observed(ratings, fitted.params.getOrDefault("validationIndicatorCol")).join(known, user, "left_semi")
-    values = {"rating": f"`{rating}`", **exposure_values(count)}
+def _lay_out(fitted: FittedOutcome, ratings: DataFrame, resources: FitResources) -> Layout:
+    (user, item), rating = fitted.id_columns, fitted.params.getOrDefault("ratingCol")
+    fitted.require_pairs(ratings, rating, fitted.count_column)
+    ratings = fitted.observed(ratings).join(fitted.users.select(F.col("id").alias(user)), user, "left_semi")
+    values = {"rating": f"`{rating}`", **exposure_values(fitted.count_column)}
     settings = replace(layout_settings(fitted.params, fitted.row_width), precision="float64")
     return lay_out(ratings, user, item, values, settings, resources, frozen={"item": fitted.items.select("id", "idx")})
 

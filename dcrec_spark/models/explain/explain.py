@@ -21,20 +21,10 @@ from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.errors import ConfigError, DataError, cut
 from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.explain import Wanted
-from dcrec_spark.models.explain.inputs import (
-    AGREEMENT,
-    PAIR,
-    inbox_idx,
-    lay_out_pairs,
-    pairs_of,
-    ratings_of,
-    require_known,
-    with_exposure_term,
-)
 from dcrec_spark.models.explain.text import look_up
 from dcrec_spark.models.families.base import BlockExplanation, Explainer
-from dcrec_spark.models.fitting.facts import FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
+from dcrec_spark.models.fitting.fitted import AGREEMENT, PAIR, FittedOutcome, inbox_idx
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
@@ -54,10 +44,13 @@ def explain_pairs(
     with FitResources() as resources:
         resources.enter(few_partitions(pairs.sparkSession))
         # Both are read often below: uncut, a long plan of the caller's would be repeated each time, and then again.
-        wanted = resources.add(keep(pairs_of(fitted, pairs).distinct())).frame
-        rated = resources.add(keep(ratings_of(fitted, wanted, ratings))).frame
-        require_known(fitted, wanted, pairs_of(fitted, rated))
-        layout = lay_out_pairs(fitted, wanted, rated, resources)
+        wanted = resources.add(keep(fitted.pairs_of(pairs).distinct())).frame
+        fitted.require_pairs(ratings)
+        users = wanted.select(F.col("user_id").alias(fitted.id_columns[0])).distinct()
+        rated = fitted.observed(ratings).join(users, fitted.id_columns[0], "left_semi")
+        rated = resources.add(keep(rated)).frame
+        fitted.require_known(wanted, fitted.pairs_of(rated), "explain")
+        layout = fitted.lay_out_pairs(wanted, rated, resources)
         explained = complete(_with_ids(fitted, layout, _explained(fitted, layout, n, resources))).persist()
         explained.count()
     return explained
@@ -66,7 +59,7 @@ def explain_pairs(
 def _explained(fitted: FittedOutcome, layout: Layout, n: int, resources: FitResources) -> DataFrame:
     """``user_idx, item_idx``, NUMBERS and ``reasons`` of each wanted pair, in double precision whatever the fit's."""
     family = fitted.family
-    layout = with_exposure_term(fitted, layout, resources)
+    layout = fitted.with_exposure_term(layout, resources)
     steps = family.steps(layout, precision="float64")
     explainer = family.explainer(steps, fitted.facts.shared)
     if explainer is None:

@@ -1,4 +1,4 @@
-"""Results of a fit: the plain numbers that a saved model keeps, and all that folding in and explaining need."""
+"""Results of a fit: the plain numbers that a saved model keeps, and what is wrong with its factors."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -7,15 +7,12 @@ from enum import StrEnum
 from typing import Any, Self
 
 import numpy as np
-from pyspark.ml.param import Params
-from pyspark.sql import DataFrame
 
 from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.base import Family, OutcomeFamily
 from dcrec_spark.models.fitting.covariates import NO_COVARIATES, Covariates
-from dcrec_spark.models.fitting.factors import select_columns
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.propensity import Propensity
 from dcrec_spark.models.persistence.plain import as_json, from_json
@@ -166,43 +163,3 @@ class OutcomeFacts:
         shared = family.shared_from_json(values["shared"])
         facts: Self = from_json(cls, {**values, "fit": values, "shared": shared})
         return facts
-
-
-@dataclass(frozen=True)
-class FittedExposure:
-    """The stage 1 of a fitted model. count_column : of exposure counts. None: each pair counts once."""
-
-    family: Family
-    count_column: str | None
-
-
-@dataclass(frozen=True)
-class FittedOutcome:
-    """A fitted outcome model. params, facts : of the model.
-
-    users, items : ``idx, id``, the family's columns, ``exposure_shape, exposure_rate``.
-    """
-
-    params: Params
-    family: OutcomeFamily
-    facts: OutcomeFacts
-    users: DataFrame
-    items: DataFrame
-    exposure: FittedExposure | None
-
-    @property
-    def id_columns(self) -> tuple[str, str]:
-        return self.params.getOrDefault("userCol"), self.params.getOrDefault("itemCol")
-
-    @property
-    def row_width(self) -> int:
-        """How many numbers a row of either stage has at most."""
-        exposure = 0 if self.exposure is None else self.family.exposure_row_width(self.exposure.family)
-        return max(self.family.row_width, exposure)
-
-    def table(self, is_user: bool) -> DataFrame:
-        return self.users if is_user else self.items
-
-    def exposure_table(self, is_user: bool) -> DataFrame:
-        """``id, shape, rate`` of the users' or the items' exposure factors."""
-        return select_columns(self.table(is_user), {"id": "id", "exposure_shape": "shape", "exposure_rate": "rate"})

@@ -13,7 +13,7 @@ from dcrec_spark.models.fitting.checks import require_usable
 from dcrec_spark.models.fitting.cluster_layout import lay_out_on_cluster
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
-from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
+from dcrec_spark.models.fitting.layout_settings import Driver, LayoutSettings
 from dcrec_spark.models.fitting.process_layout import CollectedPairs, lay_out_in_process
 from dcrec_spark.spark.compat import require_classic, require_supported
 from dcrec_spark.spark.lineage import is_local
@@ -96,10 +96,9 @@ def _collected(
     number = settings.local_rows + 1 if None in bounds else sum(bound for bound in bounds if bound is not None)
     if number > settings.local_rows:
         number = reduce(DataFrame.unionAll, [frame.select(F.lit(1)) for frame in frames]).count()
-    size = CollectedSize(number, width_of(pairs))
-    driver = driver or driver_of(pairs.sparkSession)
-    collected = CollectedPairs(pairs, given, driver.portions(size))
-    return collected if settings.is_local(size, collected.count_rows, driver) else None
+    width, driver = width_of(pairs), driver or driver_of(pairs.sparkSession)
+    collected = CollectedPairs(pairs, given, driver.portions(number, width))
+    return collected if settings.is_local(number, width, collected.count_rows, driver) else None
 
 
 def driver_of(spark: SparkSession) -> Driver:

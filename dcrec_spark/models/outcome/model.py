@@ -15,8 +15,9 @@ from dcrec_spark.models.explain.explain import explain_pairs
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.families.registry import FAMILIES, family_of
-from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome, OutcomeFacts
+from dcrec_spark.models.fitting.facts import OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
+from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.outcome.fold_in import fold_in_rows
 from dcrec_spark.models.outcome.lists import RankedLists, baseline_rating, require_exposure_model
@@ -451,12 +452,9 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
             self.exposureModel.release()
 
     def _fitted(self) -> FittedOutcome:
-        stage_one = self.exposureModel
-        exposure = None
-        if stage_one is not None:
-            exposure = FittedExposure(PoissonExposure.of(stage_one), stage_one.getOrDefault("countCol"))
-        family = self.facts.covariates.of_family(family_of(self), self.facts.form)
-        return FittedOutcome(self, family, self.facts, *self.tables(), exposure)
+        family, given = self.facts.covariates.of_family(family_of(self), self.facts.form), self.exposureModel
+        stage_one = (None, None) if given is None else (PoissonExposure.of(given), given.getCountCol())
+        return FittedOutcome(self, family, self.facts, *self.tables(), *stage_one)
 
     def _few_partitions(self) -> AbstractContextManager[None]:
         settings = layout_settings(self, family_of(self).row_width)

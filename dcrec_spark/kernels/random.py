@@ -73,4 +73,4 @@ def poisson_draws(uniform: Floats, mean: Floats) -> NDArray[np.int64]:
     """
     drawn = np.ceil(pdtrik(uniform, mean))
     below = np.maximum(drawn - 1.0, 0.0)  # the inverse may be off by rounding
-    return np.where(pdtr(below, mean) > uniform, below, drawn).astype(np.int64)
+    return np.asarray(np.where(pdtr(below, mean) > uniform, below, drawn), np.int64)

@@ -152,16 +152,11 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         ------
         DataError
             A column is missing, or none of the items is known.
-        ConfigError
-            The ids are of another kind than those of the model.
         """
         return self._fold_in(dataset, new_is_user=True)
 
     def foldInItems(self, dataset: DataFrame) -> DataFrame:
-        """Fold in the exposure factors of new items from their exposures to known users.
-
-        Parameters, results and errors are those of :meth:`foldInUsers`, with users and items exchanged.
-        """
+        """Fold in the exposure factors of new items from those of known users, as :meth:`foldInUsers` does."""
         return self._fold_in(dataset, new_is_user=False)
 
     def _fold_in(self, dataset: DataFrame, new_is_user: bool) -> DataFrame:

@@ -36,9 +36,10 @@ a single user is from the middle.
 The posterior is a mean-field one, narrower than the true one. Priors that are far from the data's scale fail.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -289,6 +290,8 @@ def check_on_cluster(
     pairs : ``user_id, item_idx, total, held_out``. users, items : ``id, shape, rate``, the items with ``idx`` too.
     rows : about how many pairs there are.
     """
+    check_chunk: Callable[..., pa.RecordBatch]
+    check_chunk = partial(_check_chunk, how=how, replications=replications, seed=seed)
     spark, is_single = pairs.sparkSession, rows <= CHUNK_PAIRS
     n_chunks = 1 if is_single else max(1, min(cores(spark), rows // FEWEST_PAIRS), -(-rows // CHUNK_PAIRS))
     users = users.join(pairs.select(F.col("user_id").alias("id")).distinct(), "id", "left_semi")
@@ -298,9 +301,7 @@ def check_on_cluster(
     if is_single:  # starting workers takes longer
         cells = _user_cell(collect_arrow(factors), collect_arrow(pairs))
         item_cell = _pack_items(collect_arrow(items))["item_cell"][0]
-        batches = [
-            _check_chunk(*cell, item_cell, how, replications, seed) for cell in zip(*cells.itercolumns(), strict=True)
-        ]
+        batches = [check_chunk(*cell, item_cell) for cell in zip(*cells.itercolumns(), strict=True)]
         return frame_of_arrow(spark, pa.Table.from_batches(batches))
     require_workers(spark)
     placed = (group_by_place(place(frame, n_chunks, "chunk"), "chunk") for frame in (factors, pairs))
@@ -313,7 +314,7 @@ def check_on_cluster(
     def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for cell in zip(*batch.columns, strict=True):
-                yield _check_chunk(*cell, how, replications, seed)
+                yield check_chunk(*cell)
 
     schema = f"{_OF_CHUNKS}, checked array<struct<id: {id_type}, {_OF_USERS}>>"
     return cells.crossJoin(item_cells).mapInArrow(check, schema)
@@ -369,14 +370,9 @@ def _factor_arrays(table: pa.Table) -> dict[str, Array]:
 
 
 def _check_chunk(
-    chunk: pa.Scalar,
-    ids: pa.ListScalar,
-    user_cell: pa.Scalar,
-    item_cell: pa.Scalar,
-    how: HeldOut,
-    replications: int,
-    seed: int,
-) -> pa.RecordBatch:
+    chunk: pa.Scalar, ids: pa.ListScalar, user_cell: pa.Scalar, item_cell: pa.Scalar,
+    *, how: HeldOut, replications: int, seed: int,
+) -> pa.RecordBatch:  # fmt: skip
     users, items = unpack(user_cell.as_buffer()), unpack(item_cell.as_buffer())
     held_out, training = (
         CountedPairs(users["row"][times > 0].astype(np.int64), users["item_idx"][times > 0], times[times > 0])

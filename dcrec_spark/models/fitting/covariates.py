@@ -69,7 +69,7 @@ def add_moments(inputs: KernelInput) -> Update:
 def add_features(inputs: KernelInput, *, scaling: Scaling) -> Update:
     """Add scaled features to the contents of a block: those that it remembers, or none, which is their mean."""
     n_rows = len(inputs.block.row_key)
-    scaled = np.zeros((n_rows, len(scaling.mean)))
+    scaled: Array = np.zeros((n_rows, len(scaling.mean)))
     if inputs.memory:
         scaled = scaling.scaled(np.asarray(inputs.memory[FEATURES], np.float64))
     return Update(np.empty((n_rows, 0)), {}, {**inputs.block, FEATURES: scaled})

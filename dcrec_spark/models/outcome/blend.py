@@ -54,22 +54,19 @@ _SUMMED += ["user_bias", "item_bias", "baseline", "others"]
 
 
 @dataclass(frozen=True)
-class MemberCheckpoints:
+class _MemberCheckpoints:
     """Checkpoints of one member's fit among those of a blend. Implements FitCheckpoints."""
 
     inner: FitCheckpoints
     fit: str
 
     def is_due(self, stage: str, is_last: bool) -> bool:
-        """Whether the sweep that a stage has just made is to be kept."""
         return self.inner.is_due(stage, is_last)
 
     def keep(self, stage: str, sweep: KeptSweep) -> None:
-        """Keep a sweep in place of the stage's earlier ones."""
         self.inner.keep(f"{self.fit}_{stage}", sweep)
 
     def kept(self, stage: str) -> KeptSweep | None:
-        """Return the sweep that an interrupted fit has left of a stage."""
         return self.inner.kept(f"{self.fit}_{stage}")
 
 
@@ -230,12 +227,9 @@ class BlendModel(RankedLists, Model, Persistent):
         return _in_place_of(of_members, blended)
 
     def foldInUsers(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
-        """Fold in new users by their ratings, in every member: see :meth:`DeconfoundedMFModel.foldInUsers`.
+        """Fold in new users by their ratings, in every member: ``id, member_0: struct, member_1: struct, ...``.
 
-        Returns
-        -------
-        DataFrame[id, member_0: struct, member_1: struct, ...]
-            To be handed to :meth:`withUsers`. Cached. Unpersist it when done.
+        See :meth:`DeconfoundedMFModel.foldInUsers`. To be handed to :meth:`withUsers`. Unpersist it when done.
         """
         folded = [model.foldInUsers(dataset, features) for model in self.members.values()]
         named = [rows.select("id", F.struct("*").alias(f"member_{at}")) for at, rows in enumerate(folded)]
@@ -385,7 +379,7 @@ class Blend(Estimator[BlendModel]):
             member.setExposureModel(stages[-1])
         for stage in stages:
             stage.listener = self.listener or stage.listener
-            stage.checkpoints = None if self.checkpoints is None else MemberCheckpoints(self.checkpoints, fit)
+            stage.checkpoints = None if self.checkpoints is None else _MemberCheckpoints(self.checkpoints, fit)
 
     def _choose(
         self, models: dict[str, DeconfoundedMFModel], held_out: DataFrame, rating: str

@@ -51,7 +51,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     Weighted and probabilistic matrix factorization by alternating least squares, Poisson factorization by coordinate
     ascent. Sums over all pairs are exact, in time proportional to the number of ratings. With ``adjustment`` "none" or
     "ipw" the same code fits without the confounder, or by inverse propensities. The defaults suit ratings on a scale,
-    such as stars from 1 to 5. :meth:`forCounts` suits plays and clicks. ``explainParams()`` lists all parameters.
+    such as stars from 1 to 5. :meth:`forCounts` suits plays and clicks. ``explainParams()`` lists all parameters, with
+    their meaning and defaults. These need more words:
 
     Parameters
     ----------
@@ -67,31 +68,15 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         "reconstruction": gamma_u h_ui, with h_ui made from a_hat_ui. "factors": also slopes of items on the composition
         of users' exposures, and of users on items'. Unless it is set, fits to all pairs (unobservedWeight above 0) have
         the paper's form, reconstruction and identity.
-    confounderLink : str
-        What h_ui is made from: a_hat_ui ("identity"), or its logarithm ("log").
-    rank : int
-        Factors of the preferences, K.
-    exposureRank : int
-        Factors of the exposure model, L.
     exposureModel : PoissonFactorizationModel or PoissonFactorization, optional
         A fitted stage 1 to use as it is, or its estimator, which is fitted first, on the same blocks. Without one,
         stage 1 has ``exposureRank`` factors and this estimator's seed.
     regParam : float
-        Precision of the prior, 1 / variance with unit noise, of both sides' factors: 12. The same for all rows, however
-        many ratings they have. With ``regByCount`` it is multiplied by a row's number of ratings.
-    biasReg : float
-        Precision of the prior of both sides' biases: 5.
-    confounderReg : float
-        Precision of the prior of gamma, and of the slopes on covariates: 100.
-    exposureWeight : float
-        Order of lists, which a fitted model can change. 0: by potential rating. Above, up to 1: by (potential rating -
-        the user's baseline) * P(exposure)^exposureWeight. Needs an exposure model.
+        The same for all rows, however many ratings they have, unless ``regByCount`` multiplies it by their number.
     userFeatures, itemFeatures : DataFrame, optional
-        One row of numbers for each id, on which the other side has slopes. Scaled by the fit. Missing ones are at
-        their mean.
+        Scaled by the fit. Missing ones are at their mean.
     solver : {"cholesky", "cg"}
-        How each row's least squares are solved in a sweep: exactly, or by three steps of conjugate gradients from the
-        row's last state, which cost less at high ranks. The users of the fitted model are solved exactly.
+        Of the sweeps. The users of the fitted model are solved exactly.
     initialModel : DeconfoundedMFModel, optional
         A fitted model of the same kind and ranks to start from. Its exposure model starts stage 1, unless
         ``exposureModel`` is fitted or has a start. Without ``exposureModel`` stage 1 also has the rank, priors, counts,

@@ -121,10 +121,8 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
     def factorTables(self) -> tuple[DataFrame, DataFrame]:
         """Users and items with everything that is known of them, to be published.
 
-        Returns
-        -------
-        tuple of DataFrame[id, features, bias, slopes, covariates, (gamma,) exposure_shape, exposure_rate]
-            The bias is null where there is none, the exposure columns without a confounder.
+        ``id, features, bias, slopes, covariates, (gamma,) exposure_shape, exposure_rate``: the bias is null where there
+        is none, the exposure columns without a confounder.
 
         Examples
         --------
@@ -138,13 +136,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         return tables[0], tables[1]
 
     def scoringVectors(self) -> ScoringVectors:
-        """Return the vectors whose inner products are the two parts of every score.
-
-        Raises
-        ------
-        ConfigError
-            exposureWeight is above 0, and there is no exposure model.
-        """
+        """Return the vectors whose inner products are the two parts of every score."""
         users, items = self.tables()
         form, weight = self.facts.form or Form(), self.getExposureWeight()
         require_exposure_model(weight, self.exposureModel is not None)
@@ -177,9 +169,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         Raises
         ------
         DataError
-            A column is missing, a value can't be used, or none of the items is known.
-        ConfigError
-            The ids are of another kind than those of the model.
+            A value can't be used, or none of the items is known.
 
         Examples
         --------
@@ -191,10 +181,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         return fold_in_rows(self._fitted(), dataset, features, new_is_user=True)
 
     def foldInItems(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
-        """Fold in new items by the ratings of known users.
-
-        Parameters, results and errors are those of :meth:`foldInUsers`, with users and items exchanged. Items have no
-        gamma.
+        """Fold in new items by the ratings of known users, as :meth:`foldInUsers` does users. Items have no gamma.
 
         Examples
         --------
@@ -227,13 +214,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
             return self._with_tables(FactorTables.cached(tables[0], tables[1]))
 
     def withUsers(self, users: DataFrame) -> "DeconfoundedMFModel":
-        """Make a model with the users of a fold-in in place of this one's. This model has to outlive the new one.
-
-        Parameters
-        ----------
-        users : DataFrame
-            The result of :meth:`foldInUsers`.
-        """
+        """Make a model with the users of :meth:`foldInUsers` in place of this one's, which has to outlive it."""
         old_users, items = self.tables()
         with FitResources() as resources:
             resources.enter(self._few_partitions())
@@ -375,11 +356,6 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
             them by less. 1 where two places are tied, null where no other item is left, and with an exposureWeight
             above 0. Cached. Unpersist it when done.
 
-        Raises
-        ------
-        ValueError, DataError, ConfigError
-            As by both methods.
-
         Notes
         -----
         A pair that was not seen differs from one that was by a density ratio from 1 / odds to odds (marginal
@@ -425,10 +401,6 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
 
         Raises
         ------
-        ValueError
-            ``odds`` is not finite, or below 1, or ``side`` is another word.
-        DataError
-            A column is missing, a value can't be used, or none of the items is known.
         ConfigError
             The model has no exposure model.
 

@@ -165,9 +165,7 @@ class SetsParams(CheckedParams):
     def setParams(self, **values: Any) -> Self:
         """Set the Params that are given, under the names of the constructor. The others keep their values.
 
-        Raises
-        ------
-        TypeError : there is no such Param, or it does not take the value.
+        Raises TypeError: there is no such Param, or it does not take the value.
         """
         known = [declared.name for declared in self.params]
         for name in values:

@@ -120,8 +120,6 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         ------
         DataError
             Something is missing, or the model was fitted to other exposures, held-out ones too.
-        ConfigError
-            Too few replications.
 
         Notes
         -----

@@ -127,9 +127,9 @@ class BlendModel(RankedLists, Model, Persistent):
     def factorTables(self) -> tuple[DataFrame, DataFrame]:
         """Users and items, to be published, in the columns of :meth:`DeconfoundedMFModel.factorTables`.
 
-        ``features`` of both sides are the members' factors times the roots of their weights, so that inner products are
-        the weighted ones. ``bias`` is the weighted sum. Slopes and covariates are empty, and gamma is null: members
-        have their own. The exposure columns are those of the exposure model.
+        ``features`` are the members' factors times the roots of their weights, so that inner products are the weighted
+        ones. ``bias`` is the weighted sum. Slopes and covariates are empty, and gamma is null: members have their own.
+        The exposure columns are those of the exposure model.
         """
         of_exposure = next((model for model in self.members.values() if model.exposureModel is not None), self._first)
         known, sides = of_exposure.factorTables(), []

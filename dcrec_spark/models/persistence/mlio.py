@@ -110,10 +110,8 @@ class Writer(MLWriter):
 
         With ``overwrite()`` what is there stays until the new one takes its place. pyspark.ml deletes it first.
 
-        Raises
-        ------
-        ConfigError : the path is in use, or can not be written. ConflictError : another process saved there first
-        (on S3). DataError : executors wrote to disks of their own.
+        Raises ConfigError: the path is in use, or can not be written. ConflictError: another process saved there first
+        (on S3). DataError: executors wrote to disks of their own.
         """
         self.saveImpl(path)
 
@@ -174,10 +172,8 @@ class Reader(MLReader[Any], Generic[S]):
     def load(self, path: str) -> S:
         """Load the instance that was saved at ``path``, its frames cached.
 
-        Raises
-        ------
-        DataError : there is nothing, something else, half a model, or one of another class.
-        ConfigError : it was saved by a newer version, in a format or with parameters that this one does not know.
+        Raises DataError: there is nothing, something else, half a model, or one of another class. ConfigError: it was
+        saved by a newer version, in a format or with parameters that this one does not know.
         """
         files, root = open_directory(path, self.sparkSession)
         while True:

@@ -18,7 +18,7 @@ import numpy as np
 
 from dcrec_spark.kernels.csr import inner_products, rows_of
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Shared, System
+from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, RowSystems, Shared
 from dcrec_spark.kernels.solvers import assemble, gather, solve
 
 # Pairs of a row whose sources are gathered at a time.
@@ -45,14 +45,14 @@ class Noise(NamedTuple):
     freedom: float
 
 
-def spreads(block: RatingBlock, system: System, wanted: RatingBlock) -> Spreads:
+def spreads(block: RatingBlock, system: RowSystems, wanted: RatingBlock) -> Spreads:
     """Compute the variance that a row adds to its scores: O(F^2) a pair, O(F^3) a row.
 
     block : the ratings of n rows. system : their normal equations. wanted : P pairs of the same rows.
     """
     sources, bordered, size = system.full_sources, system.is_bordered, system.right.shape[1]
     spread, leverage, solved = np.empty(len(wanted.col)), 0.0, np.empty_like(system.right)
-    for row, (matrix, right) in enumerate(assemble(block, system)):
+    for row, (matrix, right) in enumerate(assemble(system)):
         solution = solve(matrix, np.column_stack([np.eye(size, dtype=right.dtype), right]))
         inverse, solved[row] = solution[:, :size], solution[:, size]
         for start, end in _pieces_of(block, row):

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from dcrec_spark.kernels.csr import inner_products, row_products
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, Shared, System, TermColumns
+from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, RowSystems, Shared, TermColumns
 from dcrec_spark.kernels.threads import loop_input, over, over_rows
 
 
@@ -129,7 +129,7 @@ def row_systems(
     reg: Regulariser,
     of_users: bool,
     known: Known | None = None,
-) -> System:
+) -> RowSystems:
     """Set up the normal equations of each row: of users of their preference and confounder weight, jointly.
 
     others : (m, K + Q + P (+ 1)) the items, or (m, K + P + Q (+ 1) (+ 1)) the users, of the inbox. sums : of
@@ -152,7 +152,10 @@ def row_systems(
         drawn = gram[at.weighted, at.sources] if own_weight else shared.gamma * gram[at.exposure, at.sources]
         everyones += block.exposure @ drawn
     curvature, pull = pulls(block, known, design, others.dtype)
-    system = System(
+    system = RowSystems(
+        row_ptr=block.row_ptr,
+        col=block.col,
+        a_hat=block.a_hat,
         sources=others,
         curvature=curvature,
         pull=pull,
@@ -164,12 +167,12 @@ def row_systems(
     )
     if own_weight and of_users:
         system = _with_confounder(system, block, gram, at, known, shared, design, reg)
-    arrays = {name: each.astype(others.dtype, copy=False) for name, each in system._asdict().items() if name != "rank"}
-    return system._replace(**arrays)
+    numbers = (each.astype(others.dtype, copy=False) for each in system[2:-1])
+    return RowSystems(block.row_ptr, block.col, *numbers, rank=system.rank)
 
 
 def _with_confounder(
-    system: System,
+    system: RowSystems,
     block: RatingBlock,
     gram: Array,
     at: TermColumns,
@@ -177,7 +180,7 @@ def _with_confounder(
     shared: Shared,
     design: Design,
     reg: Regulariser,
-) -> System:
+) -> RowSystems:
     """Add each user's confounder weight to the unknowns.
 
     On observed pairs the sources bring curvature h^2 and pull h. The border and the right side

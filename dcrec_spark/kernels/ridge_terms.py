@@ -53,11 +53,6 @@ class RatingBlock(NamedTuple):
         filled = self._replace(low_rank=self.product, **without)
         return RatingBlock(*[loop_input(each) for each in filled])
 
-    def empty_row(self) -> "RatingBlock":
-        """Return a block of one row without pairs."""
-        names = ("col", "rating", "weight", "a_hat", "low_rank")
-        return self._replace(row_ptr=np.zeros(2, np.int64), **{name: getattr(self, name)[:0] for name in names})
-
     @property
     def product(self) -> Floats:
         """The product of the exposures, which the sums over all pairs have for h, (nnz,)."""
@@ -213,30 +208,18 @@ class TermColumns(NamedTuple):
 
 
 class RowSystems(NamedTuple):
-    """The pairs of a block and their :class:`System`, one argument of the loops over rows."""
-
-    rank: int
-    row_ptr: NDArray[np.integer]
-    col: NDArray[np.integer]
-    a_hat: Floats
-    sources: Floats
-    curvature: Floats
-    pull: Floats
-    base: Floats
-    ridge: Floats
-    border: Floats
-    right: Floats
-
-
-class System(NamedTuple):
     """The normal equations of each row: (base + diag(ridge) + border + X' diag(curvature) X) x = right + X' pull.
 
+    row_ptr, col, a_hat : of the pairs, as :class:`RatingBlock` has them.
     X : of each nonzero the factors and covariates of its source, a one for the bias, and h where there is a border.
     sources : (m, rank or more) rows of the other side, factors and covariates first. Later columns are ignored.
     base : (F, F) the same for all rows. ridge : (n, F) the row's regularisers. border : (n, F) the last row of each
     row's matrix, or (n, 0). right : (n, F). curvature, pull : (nnz,). rank : factors and slopes, which come first.
     """
 
+    row_ptr: NDArray[np.integer]
+    col: NDArray[np.integer]
+    a_hat: Floats
     sources: Floats
     curvature: Floats
     pull: Floats
@@ -264,25 +247,25 @@ class System(NamedTuple):
             beyond[:, 0] = 1
         return np.hstack([self.sources[:, : self.rank], beyond])
 
-    def with_pairs(self, block: RatingBlock) -> "RowSystems":
-        """Return the pairs and the numbers of the system as the loops over rows take them, all numbers of one type."""
-        numbers = (block.a_hat, self.sources, self.curvature, self.pull, self.base, self.ridge, self.border, self.right)
-        arrays = [loop_input(each, self.right.dtype) for each in numbers]
-        return RowSystems(self.rank, loop_input(block.row_ptr), loop_input(block.col), *arrays)
+    def loop_inputs(self) -> "RowSystems":
+        """Return the system as the loops over rows take it, all numbers of one type."""
+        numbers = [loop_input(each, self.right.dtype) for each in self[2:-1]]
+        return RowSystems(loop_input(self.row_ptr), loop_input(self.col), *numbers, rank=self.rank)
 
-    def of_row(self, row: int, half: Floats, right: Floats) -> "System":
+    def of_row(self, row: int, half: Floats, right: Floats) -> "RowSystems":
         """Return the system of one row without nonzeros, whose sums over them are given.
 
         half : (F (F + 1) / 2,) the lower triangle of X' diag(curvature) X, row by row. right : (F,) X' pull.
         """
-        none, narrow = self.curvature[:0], self.right.dtype
+        none = {name: getattr(self, name)[:0] for name in ("col", "a_hat", "curvature", "pull")}
+        narrow = self.right.dtype
         matrix = np.zeros_like(self.base, np.float64)
         lower = np.tril_indices(len(matrix))
         matrix[lower] = half
         matrix.T[lower] = half
         return self._replace(
-            curvature=none,
-            pull=none,
+            row_ptr=np.zeros(2, np.int64),
+            **none,
             base=(self.base + matrix).astype(narrow),
             ridge=self.ridge[row : row + 1],
             border=self.border[row : row + 1],

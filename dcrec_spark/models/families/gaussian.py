@@ -24,7 +24,7 @@ from dcrec_spark.kernels.csr import inner_products, rows_of
 from dcrec_spark.kernels.explain import Wanted, explain_ridge
 from dcrec_spark.kernels.gamma import Floats, noise
 from dcrec_spark.kernels.ridge import ratings_and_weights
-from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared, System
+from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, RowSystems, Shared
 from dcrec_spark.models.families import base
 
 _START_SCALE = 0.1
@@ -231,13 +231,13 @@ class GaussianSteps:
         """Return solved unknowns with the covariates of a block's rows, as they travel."""
         return self.design.rows_of(unknowns, covariates_of(block), self.rank)
 
-    def solve(self, ratings: RatingBlock, system: System, before: Floats | None) -> Floats:
+    def solve(self, system: RowSystems, before: Floats | None) -> Floats:
         """Return the rows of a system after a step from where they were. None: from zeros, by conjugate gradients."""
         if self.gradients:
             begin = np.zeros_like(system.right) if before is None else before
-            solved = solvers.descend(ratings, system, begin, self.gradients)
+            solved = solvers.descend(system, begin, self.gradients)
         else:
-            solved = solvers.solve_rows(ratings, system)
+            solved = solvers.solve_rows(system)
         return solved if before is None else solvers.over_relax(before, solved, self.stride.length)
 
     @property
@@ -324,12 +324,13 @@ def step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: 
         if is_user and ratings.has_confounder and design.per_user:
             left[:, -1] += shared.moved
         before = design.unknowns(left, model.rank, is_user)
-    rows = model.solve(ratings, system, before)
+    rows = model.solve(system, before)
     if inputs.parts:
-        none, given = ratings.empty_row(), (inputs.parts["half"], inputs.parts["right"])
-        for row, half, right in zip(inputs.block[heavy_items.ROW], *given, strict=True):
+        for row, half, right in zip(
+            inputs.block[heavy_items.ROW], inputs.parts["half"], inputs.parts["right"], strict=True
+        ):
             own = slice(row, row + 1)
-            rows[own] = model.solve(none, system.of_row(row, half, right), None if before is None else before[own])
+            rows[own] = model.solve(system.of_row(row, half, right), None if before is None else before[own])
     rows = model.rows_of(inputs.block, rows)
     sums = ridge_sums.side_sums(rows, ratings.exposure, design, is_user)
     sums |= ridge_sums.penalty(rows, ratings, is_user, shared, design, model.reg)
@@ -367,7 +368,7 @@ def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, s
     """Explain the wanted pairs of a block of users, who are solved anew. The memory is what the model has of them."""
     ratings, rows = rating_block(inputs.block, model), inputs.memory["rows"]
     system = system_of(inputs, ratings, model, shared, is_user=True)
-    parts = explain_ridge(ratings, system, wanted, model.rank)
+    parts = explain_ridge(system, wanted, model.rank)
     theta, beta = (np.ascontiguousarray(side[:, : model.rank]) for side in (rows, inputs.inbox))
     has_weight = ratings.has_confounder and model.design.per_user
     gamma = rows[:, -1] if has_weight else base.filled(len(rows), shared.gamma)
@@ -410,7 +411,9 @@ def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is
     return base.BlockCertainty(spreads.pairs, predicted, sums, spreads.solved, fitted)
 
 
-def system_of(inputs: KernelInput, ratings: RatingBlock, model: GaussianSteps, shared: Shared, is_user: bool) -> System:
+def system_of(
+    inputs: KernelInput, ratings: RatingBlock, model: GaussianSteps, shared: Shared, is_user: bool
+) -> RowSystems:
     """Return the normal equations of a block's rows given the inbox."""
     inbox, confounded, design = inputs.inbox, ratings.has_confounder, model.design
     known = inputs.once("known", lambda: ridge.known_part(inbox, is_user, confounded, shared, design))

@@ -201,9 +201,17 @@ class Reader(MLReader[Any], Generic[S]):
                 {name: self._read_part(files, f"{directory}/{kind}/{name}", unless_done) for name in metadata[kind]}
                 for kind in ("parts", "params")
             )
-            values = {**metadata["defaultParamMap"], **metadata["paramMap"]}
-            instance = self._cls._restored(Saved(frames, metadata["facts"], parts, values))
-            _set_params(instance, metadata, params)
+            defaults, values = metadata["defaultParamMap"], {**metadata["paramMap"], **params}
+            instance = self._cls._restored(Saved(frames, metadata["facts"], parts, {**defaults, **values}))
+            unknown = sorted(name for name in values.keys() | defaults.keys() if not instance.hasParam(name))
+            if unknown:
+                raise ConfigError(
+                    f"a {metadata['class']} saved by dcrec-spark {metadata['dcrecVersion']} has the parameter "
+                    f"{unknown[0]}, which this version, {__version__}, does not know: upgrade dcrec-spark"
+                )
+            instance._resetUid(metadata["uid"])
+            instance._setDefault(**defaults)
+            instance._set(**values)
             unless_done.pop_all()
         return instance
 
@@ -252,19 +260,6 @@ def _require_known_classes(files: Files, directory: str) -> None:
                     f"{files.uri(path)} names the class {saved}; expected one of dcrec_spark or pyspark.ml, for others "
                     "are not imported while a model is loaded"
                 )
-
-
-def _set_params(instance: Params, metadata: dict[str, Any], params: dict[str, Any]) -> None:
-    values, defaults = {**metadata["paramMap"], **params}, metadata["defaultParamMap"]
-    unknown = sorted(name for name in values.keys() | defaults.keys() if not instance.hasParam(name))
-    if unknown:
-        raise ConfigError(
-            f"a {metadata['class']} saved by dcrec-spark {metadata['dcrecVersion']} has the parameter {unknown[0]}, "
-            f"which this version, {__version__}, does not know: upgrade dcrec-spark"
-        )
-    instance._resetUid(metadata["uid"])
-    instance._setDefault(**defaults)
-    instance._set(**values)
 
 
 def _class_name(cls: type) -> str:

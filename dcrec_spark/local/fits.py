@@ -23,8 +23,7 @@ from dcrec_spark.models.families.base import OutcomeFamily
 from dcrec_spark.models.families.gaussian import FEATURES
 from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
-from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.covariates import Covariates, attach_feature_state
+from dcrec_spark.models.fitting.attach import Covariates, attach_confounder, attach_feature_state
 from dcrec_spark.models.fitting.facts import FitFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout

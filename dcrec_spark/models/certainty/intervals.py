@@ -21,7 +21,7 @@ from dcrec_spark.kernels.certainty import Noise, noise
 from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.models.certainty.overlap import ROW, by_exposure, memory_frame, smallest_of_rows
 from dcrec_spark.models.families.base import Assessing, Assessor
-from dcrec_spark.models.fitting.confounder import propensities
+from dcrec_spark.models.fitting.attach import propensities
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import AGREEMENT, PAIR, FittedOutcome, inbox_idx
 from dcrec_spark.models.fitting.layout import Layout

@@ -17,7 +17,7 @@ from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.exposure import SMALLEST
 from dcrec_spark.kernels.sensitivity import sensitivity_bounds
 from dcrec_spark.models.families.base import Family
-from dcrec_spark.models.fitting.confounder import LEAVE_ONE_OUT, propensities, sent
+from dcrec_spark.models.fitting.attach import LEAVE_ONE_OUT, propensities, sent
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out

@@ -12,7 +12,7 @@ from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.base import Family, OutcomeFamily
-from dcrec_spark.models.fitting.covariates import NO_COVARIATES, Covariates
+from dcrec_spark.models.fitting.attach import NO_COVARIATES, Covariates
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.propensity import Propensity
 from dcrec_spark.models.persistence.plain import as_json, from_json

@@ -14,9 +14,8 @@ from dcrec_spark.engine.kernel_input import KernelInput
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import DataError, cut
 from dcrec_spark.models.families.base import Family, OutcomeFamily
+from dcrec_spark.models.fitting.attach import attach_confounder, attach_known
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
-from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.covariates import attach_known
 from dcrec_spark.models.fitting.factors import select_columns
 from dcrec_spark.models.fitting.facts import OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources

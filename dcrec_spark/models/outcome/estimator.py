@@ -14,9 +14,8 @@ from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require
 from dcrec_spark.models.families.base import OutcomeFamily, require_same_kind
 from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of, family_of
+from dcrec_spark.models.fitting.attach import attach_confounder, attach_features
 from dcrec_spark.models.fitting.checks import observed, require_all_known, require_columns, require_ids_alike
-from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.covariates import attach_features
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out

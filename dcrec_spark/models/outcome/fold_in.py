@@ -3,8 +3,7 @@
 from pyspark.sql import DataFrame
 
 from dcrec_spark.models.families.poisson import NOTHING_SHARED
-from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.covariates import attach_known, attach_new
+from dcrec_spark.models.fitting.attach import attach_confounder, attach_known, attach_new
 from dcrec_spark.models.fitting.factors import select_columns
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedOutcome

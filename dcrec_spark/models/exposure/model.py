@@ -116,14 +116,10 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         PredictiveCheck
             A p-value for each user, and overall. The caller releases it.
 
-        Raises
-        ------
-        DataError
-            Something is missing, or the model was fitted to other exposures, held-out ones too.
-
         Notes
         -----
-        After Wang and Blei, arXiv 1805.06826. See :mod:`dcrec_spark.models.exposure.predictive_check`.
+        After Wang and Blei, arXiv 1805.06826. See :mod:`dcrec_spark.models.exposure.predictive_check`. DataError is
+        raised for a model that was fitted to other exposures, held-out ones too.
         """
         get = self.getOrDefault
         names = get("userCol"), get("itemCol")
@@ -144,12 +140,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         Returns
         -------
         DataFrame[id, shape: array<double>, rate: array<double>]
-            Cached. Unpersist it when done.
-
-        Raises
-        ------
-        DataError
-            A column is missing, or none of the items is known.
+            Cached. Unpersist it when done. DataError is raised where none of the items is known.
         """
         return self._fold_in(dataset, new_is_user=True)
 

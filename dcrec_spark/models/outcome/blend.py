@@ -279,7 +279,7 @@ class Blend(Estimator[BlendModel]):
 
     Each member is fitted twice: without the held-out ratings, by which the weights are chosen, and then, where its
     weight is above 0, to all ratings. Members with the same exposure model share one fit of it. Members that differ in
-    their assumptions alone share the blocks of the ratings.
+    their assumptions alone share the blocks of the ratings. All have to name their columns alike.
 
     Parameters
     ----------
@@ -290,13 +290,6 @@ class Blend(Estimator[BlendModel]):
         Share of the ratings that are held out, by a hash of the ids.
     seed : int
         Of the split, and of the members where these are not given.
-
-    Raises
-    ------
-    ConfigError
-        By ``fit``, for members that name their columns differently.
-    DataError
-        By ``fit``, for input that can't be used.
 
     Examples
     --------

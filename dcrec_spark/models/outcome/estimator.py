@@ -87,17 +87,11 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         Called with (stage, iteration, objective) after each sweep of either stage, by default they are logged, and a
         bar is shown on a terminal and in notebooks (``show_progress``).
 
-    Raises
-    ------
-    DataError
-        By ``fit``, for input that can't be used.
-    ConfigError
-        By ``fit``, for settings that contradict each other, and on a cluster without a checkpoint directory.
-    FitError
-        By ``fit``, where the objective goes the wrong way or a factor is not finite.
-
     Notes
     -----
+    ``fit`` raises DataError for input that can't be used, ConfigError for settings that contradict each other, and on a
+    cluster without a checkpoint directory, FitError where the objective goes the wrong way or a factor is not finite.
+
     y_ui(1) = theta_u . beta_i + gamma_u a_hat_ui + beta_0 (Wang, Liang, Charlin, Blei, arXiv 1808.06581), by default
     with biases b_u + c_i, with h_ui in place of a_hat_ui, and kappa_u . q_i + rho_i . p_u of compositions p_u, q_i.
 
@@ -185,14 +179,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     ) -> Self:
         """Make an estimator for counts such as plays and clicks: weighted factorization of all pairs, without biases.
 
-        Parameters
-        ----------
-        userCol, itemCol, ratingCol, rank, confounderReg, unobservedWeight, maxIter, seed
-            As in the constructor. Setters change all else.
-        alpha : float
-            A count y has weight 1 + alpha * y, and is fitted as y, not as 1.
-        regParam : float
-            1 / prior variance of the factors.
+        A count y has weight 1 + alpha * y, and is fitted as y, not as 1. The parameters are those of the constructor,
+        and setters change all else.
 
         Examples
         --------
@@ -247,17 +235,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     def checkInitialModel(self, dataset: DataFrame) -> None:
         """Refuse an initialModel that a fit to ``dataset`` could not start from. Nothing is computed.
 
-        Parameters
-        ----------
-        dataset : DataFrame
-            The columns of a fit.
-
-        Raises
-        ------
-        ConfigError
-            Names the settings, or the kinds of ids, that differ.
-        TypeError
-            The initialModel is no outcome model.
+        Raises ConfigError: it names the settings, or the kinds of ids, that differ. TypeError: it is no outcome model.
         """
         warm = self.getOrDefault("initialModel")
         if warm is None:

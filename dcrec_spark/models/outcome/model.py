@@ -164,12 +164,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         DataFrame[id, features, bias, slopes, covariates, gamma, outcome_shape, outcome_rate, exposure_shape,
             exposure_rate]
             To be read, or handed to :meth:`extended` or :meth:`withUsers`. Arrays that the model has no use for are
-            empty. Cached. Unpersist it when done.
-
-        Raises
-        ------
-        DataError
-            A value can't be used, or none of the items is known.
+            empty. Cached. Unpersist it when done. DataError is raised where none of the items is known.
 
         Examples
         --------
@@ -307,8 +302,6 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
 
         Raises
         ------
-        ValueError
-            ``coverage`` is not between 0 and 1.
         DataError
             An unknown user or item, a user without ratings, ratings of users that the model does not have, or ratings
             by which its users would be others.
@@ -397,12 +390,8 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         DataFrame[user_id, ratings, effective_ratings, smallest_propensity, mean_rating, mean_low, mean_high]
             Of items item_id. With p = 1 - exp(-a_hat) of each rated pair, without its own exposure: (sum 1/p)^2 / sum
             1/p^2, the smallest p, the mean of the ratings weighted by 1/p, and its bounds. Weights are at most 1000.
-            Users and items without ratings have no row. Cached. Unpersist it when done.
-
-        Raises
-        ------
-        ConfigError
-            The model has no exposure model.
+            Users and items without ratings have no row. Cached. Unpersist it when done. ConfigError is raised where the
+            model has no exposure model.
 
         Examples
         --------

@@ -167,8 +167,8 @@ def row_systems(
     )
     if own_weight and of_users:
         system = _with_confounder(system, block, gram, at, known, shared, design, reg)
-    numbers = (each.astype(others.dtype, copy=False) for each in system[2:-1])
-    return RowSystems(block.row_ptr, block.col, *numbers, rank=system.rank)
+    numbers = ("a_hat", "sources", "curvature", "pull", "base", "ridge", "border", "right")
+    return system._replace(**{name: getattr(system, name).astype(others.dtype, copy=False) for name in numbers})
 
 
 def _with_confounder(

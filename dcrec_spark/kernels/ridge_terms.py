@@ -249,8 +249,8 @@ class RowSystems(NamedTuple):
 
     def loop_inputs(self) -> "RowSystems":
         """Return the system as the loops over rows take it, all numbers of one type."""
-        numbers = [loop_input(each, self.right.dtype) for each in self[2:-1]]
-        return RowSystems(loop_input(self.row_ptr), loop_input(self.col), *numbers, rank=self.rank)
+        kinds = dict.fromkeys(self._fields[:-1], self.right.dtype) | {"row_ptr": None, "col": None}
+        return self._replace(**{name: loop_input(getattr(self, name), kind) for name, kind in kinds.items()})
 
     def of_row(self, row: int, half: Floats, right: Floats) -> "RowSystems":
         """Return the system of one row without nonzeros, whose sums over them are given.

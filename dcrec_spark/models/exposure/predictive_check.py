@@ -370,9 +370,15 @@ def _factor_arrays(table: pa.Table) -> dict[str, Array]:
 
 
 def _check_chunk(
-    chunk: pa.Scalar, ids: pa.ListScalar, user_cell: pa.Scalar, item_cell: pa.Scalar,
-    *, how: HeldOut, replications: int, seed: int,
-) -> pa.RecordBatch:  # fmt: skip
+    chunk: pa.Scalar,
+    ids: pa.ListScalar,
+    user_cell: pa.Scalar,
+    item_cell: pa.Scalar,
+    *,
+    how: HeldOut,
+    replications: int,
+    seed: int,
+) -> pa.RecordBatch:
     users, items = unpack(user_cell.as_buffer()), unpack(item_cell.as_buffer())
     held_out, training = (
         CountedPairs(users["row"][times > 0].astype(np.int64), users["item_idx"][times > 0], times[times > 0])

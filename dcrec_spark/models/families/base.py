@@ -366,11 +366,6 @@ class Assessing(Protocol):
         """Return the function that computes the intervals' numbers of a block's held-out pairs."""
 
 
-def filled(n: int, value: float) -> Floats:
-    """Return a column of one number, (n,)."""
-    return np.full(n, value, np.float64)
-
-
 def require_same_kind(family: OutcomeFamily, warm: Params) -> None:
     """Refuse to start from a model whose factors mean something else."""
     here, there = family.settings, type(family).of(warm).settings

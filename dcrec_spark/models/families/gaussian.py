@@ -150,7 +150,7 @@ class LeastSquares(base.OutcomeFamily):
         if self.has_biases:
             table["bias"] = rows[:, rank + both]
         if is_user:
-            table["gamma"] = rows[:, -1] if self.gamma_per_user else base.filled(len(rows), shared.gamma)
+            table["gamma"] = rows[:, -1] if self.gamma_per_user else np.full(len(rows), shared.gamma)
         return table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
@@ -371,7 +371,7 @@ def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, s
     parts = explain_ridge(system, wanted, model.rank)
     theta, beta = (np.ascontiguousarray(side[:, : model.rank]) for side in (rows, inputs.inbox))
     has_weight = ratings.has_confounder and model.design.per_user
-    gamma = rows[:, -1] if has_weight else base.filled(len(rows), shared.gamma)
+    gamma = rows[:, -1] if has_weight else np.full(len(rows), shared.gamma)
     fitted = inner_products(wanted.row_ptr, wanted.col, theta, beta)
     linear = _covariate_parts(wanted, rows, inputs.inbox, model)
     if model.design.biases:

@@ -152,7 +152,7 @@ class PoissonOutcome(GammaFactors, base.OutcomeFamily):
             table["outcome_shape"] = np.hstack([shape, gamma_shape])
             table["outcome_rate"] = np.hstack([rate, gamma_rate])
         elif is_user:
-            table["gamma"] = base.filled(len(shape), self.shared_numbers(shared).gamma)
+            table["gamma"] = np.full(len(shape), self.shared_numbers(shared).gamma)
         return table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
@@ -178,7 +178,7 @@ def explain_rows(
     memory = inputs.memory
     counts, prior = count_block(inputs, model, shared, is_user=True), prior_shapes(model, is_user=True)
     shape, rate = memory["shape"], memory["rate"]
-    gamma = base.filled(len(shape), PoissonOutcome.shared_numbers(shared).gamma)
+    gamma = np.full(len(shape), PoissonOutcome.shared_numbers(shared).gamma)
     if model.gamma_per_user:
         gamma = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
         shape, rate = np.hstack([shape, memory["gamma_shape"]]), np.hstack([rate, memory["gamma_rate"]])

@@ -26,7 +26,7 @@ from dcrec_spark.kernels.csr import index_type
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.random import keys_of
 from dcrec_spark.kernels.threads import blas_on_one_thread, make_in_pieces
-from dcrec_spark.models.families.base import Remembered, TableColumn, Tabled
+from dcrec_spark.models.families.base import Remembered, Tabled
 from dcrec_spark.models.fitting.checks import duplicate_pair, require_two, require_usable_here, unknown_side
 from dcrec_spark.models.fitting.factors import arrow_table, cached_frame, list_array, matrix_of
 from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
@@ -115,11 +115,20 @@ class ProcessLayout(Layout):
         return {name: list_array(arrays[name]) if arrays[name].ndim == 2 else pa.array(arrays[name]) for name in names}
 
     def _aligned(self, is_user: bool, table: DataFrame, family: Remembered) -> dict[str, Array]:
+        """Return columns of fitted rows in the order of a side's rows. NaN, or the common value, for other ids."""
         columns = [column for column in family.columns(is_user) if column.remembered]
         # By id: the first row has the values that all rows share, and folded-in rows may have others.
         fitted = arrow_table(table, ["id", *[column.name for column in columns]]).sort_by("id")
         at = places(self._row_ids(is_user), fitted["id"])
-        return {column.name: _aligned(fitted, column, at) for column in columns}
+        aligned = {}
+        for column in columns:
+            values = fitted[column.name].to_numpy() if column.width is None else matrix_of(fitted[column.name])
+            rows = np.full((len(at), *values.shape[1:]), np.nan)
+            if column.same_for_all:
+                rows[:] = values[0]
+            rows[at >= 0] = values[at[at >= 0]]
+            aligned[column.name] = rows
+        return aligned
 
 
 @dataclass(frozen=True)
@@ -228,13 +237,3 @@ def _places_by_table(wanted: npt.NDArray[np.integer], ids: npt.NDArray[np.intege
         return np.asarray(table[np.where((number < low) | (number > high), len(table) - 1, number - low)])
 
     return make_in_pieces(look_up, len(wanted), index)
-
-
-def _aligned(fitted: pa.Table, column: TableColumn, at: Indices) -> Array:
-    """Return a column of fitted rows in the order of a side's rows. NaN, or the common value, where there is none."""
-    values = fitted[column.name].to_numpy() if column.width is None else matrix_of(fitted[column.name])
-    aligned = np.full((len(at), *values.shape[1:]), np.nan)
-    if column.same_for_all:
-        aligned[:] = values[0]
-    aligned[at >= 0] = values[at[at >= 0]]
-    return aligned

@@ -70,9 +70,15 @@ def _resume(checkpoints: FitCheckpoints, family: Family, layout: Layout, resourc
 
 
 def _keep_if_due(
-    checkpoints: FitCheckpoints, family: Family, layout: Layout, most: int,
-    users: State | None, items: State, shared: Any, past: Past,
-) -> None:  # fmt: skip
+    checkpoints: FitCheckpoints,
+    family: Family,
+    layout: Layout,
+    most: int,
+    users: State | None,
+    items: State,
+    shared: Any,
+    past: Past,
+) -> None:
     if checkpoints.is_due(family.stage, past.converged or len(past.objective) >= most):
         states, rows = {"users": users, "items": items}, OnItsWay(family)
         tables = {

@@ -318,7 +318,10 @@ class Blend(Estimator[BlendModel]):
             raise ValueError(f"members: found {len(self.members)}, expected 1 to {MOST_MEMBERS}")
 
     def _fit(self, dataset: DataFrame) -> BlendModel:
-        user, item, rating = self._columns()
+        every = {(e.getUserCol(), e.getItemCol(), e.getRatingCol()) for e in self.members.values()}
+        if len(every) > 1:
+            raise ConfigError(f"members: found the columns {sorted(every)}, expected the same user, item and rating")
+        user, item, rating = every.pop()
         # By the ids alone: the same pairs are held out, whatever the partitions.
         ids = [quoted(name).cast("string") for name in (user, item)]
         is_held_out = F.pmod(F.xxhash64(F.lit(self.seed), *ids), F.lit(_PARTS)) < self.validationShare * _PARTS
@@ -333,13 +336,6 @@ class Blend(Estimator[BlendModel]):
         blend = BlendModel(members, weights, errors)
         next(iter(members.values()))._copyValues(blend)
         return blend
-
-    def _columns(self) -> tuple[str, str, str]:
-        """Return the columns of users, items and ratings, the same for all members."""
-        every = {(e.getUserCol(), e.getItemCol(), e.getRatingCol()) for e in self.members.values()}
-        if len(every) > 1:
-            raise ConfigError(f"members: found the columns {sorted(every)}, expected the same user, item and rating")
-        return every.pop()
 
     def _fit_members(
         self, members: dict[str, DeconfoundedMF], dataset: DataFrame, fit: str

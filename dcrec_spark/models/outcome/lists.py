@@ -14,7 +14,6 @@ from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import PLAIN
 from dcrec_spark.kernels.topn import Link
-from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.fitting import checks
 from dcrec_spark.models.fitting.factors import dot, list_array, matrix_of
 from dcrec_spark.models.fitting.facts import NOTHING
@@ -35,15 +34,6 @@ def require_exposure_model(exposure_weight: float, has_exposure: bool) -> None:
             f"exposureWeight: found {exposure_weight:g}, expected 0: the model has no exposure model; "
             "adjustment=deconfounded has one"
         )
-
-
-def baseline_rating(params: OutcomeParams, intercept: float, mean_rating: float) -> float:
-    """Return the baseline that lists are ordered above, without the user's bias: beta_0, or else the mean rating.
-
-    Without an intercept, a model that is fitted to unrated pairs at 0 has baseline 0.
-    """
-    is_fitted_to_all = family_of(params).unobserved_weight > 0
-    return intercept if params.getFitIntercept() or is_fitted_to_all else mean_rating
 
 
 class RankedLists(OutcomeParams):

@@ -20,8 +20,8 @@ from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.outcome.fold_in import fold_in_rows
-from dcrec_spark.models.outcome.lists import RankedLists, baseline_rating, require_exposure_model
-from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered, united
+from dcrec_spark.models.outcome.lists import RankedLists, require_exposure_model
+from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered
 from dcrec_spark.models.outcome.vectors import ScoringVectors, scoring_vectors
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
 from dcrec_spark.spark.planning import few_partitions
@@ -140,8 +140,13 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         users, items = self.tables()
         form, weight = self.facts.form or Form(), self.getExposureWeight()
         require_exposure_model(weight, self.exposureModel is not None)
-        baseline = None if weight == 0 else baseline_rating(self, self.intercept, self.meanRating)
-        parts = family_of(self).has_biases, form, baseline
+        family, baseline = family_of(self), None
+        if weight > 0:
+            # What lists are ordered above, without the user's bias. A model without an intercept that is fitted to
+            # unrated pairs at 0 has baseline 0.
+            has_level = self.getFitIntercept() or family.unobserved_weight > 0
+            baseline = self.intercept if has_level else self.meanRating
+        parts = family.has_biases, form, baseline
         vectors = scoring_vectors(users, True, *parts), scoring_vectors(items, False, *parts)
         return ScoringVectors(*vectors, self.numUsers, self.numItems, self.intercept, form, weight)
 
@@ -204,17 +209,18 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         """
         with FitResources() as resources:
             resources.enter(self._few_partitions())
-            known_and_new = zip(self.tables(), (users, items), strict=True)
-            tables = [table if new is None else united(table, new, resources) for table, new in known_and_new]
+            tables = [
+                table if new is None else numbered(new, resources, table, keep=True)
+                for table, new in zip(self.tables(), (users, items), strict=True)
+            ]
             return self._with_tables(FactorTables.cached(tables[0], tables[1]))
 
     def withUsers(self, users: DataFrame) -> "DeconfoundedMFModel":
         """Make a model with the users of :meth:`foldInUsers` in place of this one's, which has to outlive it."""
-        old_users, items = self.tables()
+        known, items = self.tables()
         with FitResources() as resources:
             resources.enter(self._few_partitions())
-            rows = numbered(users.select(*[c for c in old_users.columns if c != "idx"]), resources)
-            return self._with_tables(FactorTables.cached(rows, items))
+            return self._with_tables(FactorTables.cached(numbered(users, resources, known, keep=False), items))
 
     def explain(self, pairs: DataFrame, ratings: DataFrame, n: int = 5) -> DataFrame:
         """Explain what carries each score: the user's ratings, one by one, and the confounder.

@@ -217,8 +217,8 @@ class RowSystems(NamedTuple):
     row's matrix, or (n, 0). right : (n, F). curvature, pull : (nnz,). rank : factors and slopes, which come first.
     """
 
-    row_ptr: NDArray[np.integer]
-    col: NDArray[np.integer]
+    row_ptr: NDArray[np.int64]
+    col: NDArray[np.int32]
     a_hat: Floats
     sources: Floats
     curvature: Floats
@@ -250,7 +250,8 @@ class RowSystems(NamedTuple):
     def loop_inputs(self) -> "RowSystems":
         """Return the system as the loops over rows take it, all numbers of one type."""
         kinds = dict.fromkeys(self._fields[:-1], self.right.dtype) | {"row_ptr": None, "col": None}
-        return self._replace(**{name: loop_input(getattr(self, name), kind) for name, kind in kinds.items()})
+        arrays: dict[str, Any] = {name: loop_input(getattr(self, name), kind) for name, kind in kinds.items()}
+        return self._replace(**arrays)
 
     def of_row(self, row: int, half: Floats, right: Floats) -> "RowSystems":
         """Return the system of one row without nonzeros, whose sums over them are given.

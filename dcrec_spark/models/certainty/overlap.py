@@ -13,9 +13,9 @@ from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError
+from dcrec_spark.kernels.certainty import sensitivity_bounds
 from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.exposure import SMALLEST
-from dcrec_spark.kernels.sensitivity import sensitivity_bounds
 from dcrec_spark.models.families.base import Family
 from dcrec_spark.models.fitting.attach import LEAVE_ONE_OUT, propensities, sent
 from dcrec_spark.models.fitting.fit_resources import FitResources

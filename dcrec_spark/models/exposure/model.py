@@ -18,8 +18,7 @@ from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.propensity import exposure_values
 from dcrec_spark.models.fitting.stages import fold_in
 from dcrec_spark.models.params import ExposureSource, HasFit, optional, param
-from dcrec_spark.models.persistence.mlio import Persistent, Saved
-from dcrec_spark.models.persistence.plain import as_json, from_json
+from dcrec_spark.models.persistence.mlio import Persistent, Saved, as_json, from_json
 from dcrec_spark.settings.tables import EXPOSURE, params
 
 _SETTINGS = params(EXPOSURE)

@@ -290,8 +290,7 @@ def check_on_cluster(
     pairs : ``user_id, item_idx, total, held_out``. users, items : ``id, shape, rate``, the items with ``idx`` too.
     rows : about how many pairs there are.
     """
-    check_chunk: Callable[..., pa.RecordBatch]
-    check_chunk = partial(_check_chunk, how=how, replications=replications, seed=seed)
+    check_chunk: Callable[..., pa.RecordBatch] = partial(_check_chunk, how=how, replications=replications, seed=seed)
     spark, is_single = pairs.sparkSession, rows <= CHUNK_PAIRS
     n_chunks = 1 if is_single else max(1, min(cores(spark), rows // FEWEST_PAIRS), -(-rows // CHUNK_PAIRS))
     users = users.join(pairs.select(F.col("user_id").alias("id")).distinct(), "id", "left_semi")

@@ -15,7 +15,7 @@ from dcrec_spark.models.families.base import Family, OutcomeFamily
 from dcrec_spark.models.fitting.attach import NO_COVARIATES, Covariates
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.propensity import Propensity
-from dcrec_spark.models.persistence.plain import as_json, from_json
+from dcrec_spark.models.persistence.mlio import as_json, from_json
 
 # Factors have vanished when their squares are this share of the largest; two are copies of one another when their
 # correlation is this near to 1.

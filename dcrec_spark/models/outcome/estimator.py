@@ -32,9 +32,8 @@ from dcrec_spark.models.fitting.propensity import (
 from dcrec_spark.models.fitting.stages import FitCheckpoints, fit_factors, warm_start
 from dcrec_spark.models.outcome.lists import require_exposure_model
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.models.outcome.params import OutcomeFitParams
 from dcrec_spark.models.outcome.tables import FactorTables, completed
-from dcrec_spark.models.params import initialise, keyword_only
+from dcrec_spark.models.params import OutcomeFitParams, initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
 from dcrec_spark.settings.tables import BIAS_REG, CONFOUNDER_REG, PRESETS, REG_PARAM
 from dcrec_spark.spark.cancellation import stop_on_interrupt

@@ -17,8 +17,8 @@ from dcrec_spark.kernels.topn import Link
 from dcrec_spark.models.fitting import checks
 from dcrec_spark.models.fitting.factors import dot, list_array, matrix_of
 from dcrec_spark.models.fitting.facts import NOTHING
-from dcrec_spark.models.outcome.params import OutcomeParams
 from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors, in_front_and_linked
+from dcrec_spark.models.params import OutcomeParams
 from dcrec_spark.spark.compat import collect_arrow
 
 Similarity = Literal["cosine", "inner_product"]

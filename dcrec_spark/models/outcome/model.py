@@ -8,8 +8,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.kernels.exposure import Form
-from dcrec_spark.models.certainty.intervals import predict_intervals
-from dcrec_spark.models.certainty.lists import sure_lists
+from dcrec_spark.models.certainty.intervals import predict_intervals, sure_lists
 from dcrec_spark.models.certainty.overlap import overlaps_of
 from dcrec_spark.models.explain.explain import explain_pairs
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel

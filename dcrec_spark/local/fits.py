@@ -89,14 +89,11 @@ class Exposure:
     item_rate: Floats | None = None  # (I, L), or None
 
     def memories(self) -> tuple[State, State]:
-        users, items = (
-            State.of_memory({"shape": mean * rate, "rate": rate})
-            for mean, rate in (
-                (self.users, np.ones_like(self.users) if self.user_rate is None else self.user_rate),
-                (self.items, np.ones_like(self.items) if self.item_rate is None else self.item_rate),
-            )
-        )
-        return users, items
+        states = []
+        for mean, given in ((self.users, self.user_rate), (self.items, self.item_rate)):
+            rate = np.ones_like(mean) if given is None else given
+            states.append(State.of_memory({"shape": mean * rate, "rate": rate}))
+        return states[0], states[1]
 
     def at(self, user: Ints, item: Ints) -> Floats:
         """a_hat of these pairs, (n,)."""

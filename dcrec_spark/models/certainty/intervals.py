@@ -32,11 +32,10 @@ from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 
 _PLACES = ["user_idx", "item_idx"]
-# Array in the memory of a block -> its column in a table, and the type of that.
-_ITEM, _USER = {"other_idx": ("item_idx", "long")}, {"other_idx": ("user_idx", "long")}
-_OUTSIDE = {**_ITEM, "extrapolates": ("extrapolates", "boolean")}
-_OF_USERS = {**_ITEM, "prediction": ("prediction", "double"), "spread": ("user_spread", "double")}
-_OF_ITEMS = {**_USER, "spread": ("item_spread", "double")}
+# Columns of the wanted pairs, by blocks of users and of items.
+_OUTSIDE = {"item_idx": "long", "extrapolates": "boolean"}
+_OF_USERS = {"item_idx": "long", "prediction": "double", "user_spread": "double"}
+_OF_ITEMS = {"user_idx": "long", "item_spread": "double"}
 
 
 def predict_intervals(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, coverage: float) -> DataFrame:
@@ -117,8 +116,8 @@ def _intervals(
             f"the fit leaves {level.freedom:.3g} degrees of freedom of {float(users.sums['count']):.0f} ratings, and "
             "their noise can't be estimated: raise regParam, or lower the rank, and fit again"
         )
-    assessed = memory_frame(layout, True, users, "user_idx", _OF_USERS)
-    assessed = assessed.join(memory_frame(layout, False, items, "item_idx", _OF_ITEMS), _PLACES)
+    assessed = memory_frame(layout, True, users, _OF_USERS)
+    assessed = assessed.join(memory_frame(layout, False, items, _OF_ITEMS), _PLACES)
     if outside is None:
         assessed = assessed.withColumn("extrapolates", F.lit(None).cast("boolean"))
     else:
@@ -146,12 +145,14 @@ def _assessed(fitted: FittedOutcome, layout: Layout, resources: FitResources) ->
         ):
             assessor = _assessing(fitted).assessor(steps, fitted.facts.shared, is_user)
             size = other.n_rows, other.n_blocks
-            kernel = partial(assess, assessor=assessor, size=size, tolerance=tolerance)
+            kernel = partial(assess, assessor=assessor, size=size, tolerance=tolerance, is_user=is_user)
             states.append(resources.add(side.remember(kernel, source, memory)))
     return states[0], states[1]
 
 
-def assess(inputs: KernelInput, *, assessor: Assessor, size: tuple[int, int], tolerance: float) -> Update:
+def assess(
+    inputs: KernelInput, *, assessor: Assessor, size: tuple[int, int], tolerance: float, is_user: bool
+) -> Update:
     """Assess the wanted pairs of one block, and count the rows that the tolerance does not allow to be the model's."""
     certainty = assessor(inputs)
     difference = certainty.solved - certainty.fitted
@@ -159,8 +160,8 @@ def assess(inputs: KernelInput, *, assessor: Assessor, size: tuple[int, int], to
     disagreeing = ~(distance <= tolerance * length)
     memory = {
         ROW: rows_of(inputs.block.held_out.row_ptr),
-        "other_idx": inbox_idx(inputs, size)[inputs.block.held_out.col],
-        "spread": certainty.spread,
+        "item_idx" if is_user else "user_idx": inbox_idx(inputs, size)[inputs.block.held_out.col],
+        "user_spread" if is_user else "item_spread": certainty.spread,
     }
     if certainty.prediction is not None:
         memory["prediction"] = certainty.prediction
@@ -174,7 +175,7 @@ def beyond(inputs: KernelInput, *, size: tuple[int, int]) -> Update:
     smallest = smallest_of_rows(block.fitted.row_ptr, propensities(inputs, block.fitted, is_fitted=True))
     row = rows_of(block.held_out.row_ptr)
     beyond = propensities(inputs, block.held_out, is_fitted=False) < smallest[row]
-    memory = {ROW: row, "other_idx": inbox_idx(inputs, size)[block.held_out.col], "extrapolates": beyond}
+    memory = {ROW: row, "item_idx": inbox_idx(inputs, size)[block.held_out.col], "extrapolates": beyond}
     return Update(np.empty((len(smallest), 0)), {}, memory)
 
 

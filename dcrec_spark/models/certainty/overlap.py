@@ -29,7 +29,7 @@ from dcrec_spark.spark.planning import few_partitions
 # Name of the array of places in the block: of each row, or of the row of each wanted pair.
 ROW = "row"
 OVERLAP = ("effective_ratings", "smallest_propensity", "mean_rating", "mean_low", "mean_high")
-_COLUMNS = {"ratings": ("ratings", "long"), **{name: (name, "double") for name in OVERLAP}}
+_COLUMNS = {"ratings": "long", **dict.fromkeys(OVERLAP, "double")}
 
 
 def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: Sequence[str]) -> list[DataFrame]:
@@ -63,7 +63,7 @@ def by_exposure(
     exposure: Family,
     layout: Layout,
     kernel: Kernel,
-    columns: Mapping[str, tuple[str, str]],
+    columns: Mapping[str, str],
     resources: FitResources,
     is_user: bool = True,
 ) -> DataFrame:
@@ -75,8 +75,7 @@ def by_exposure(
         source = resources.add(there[0].half_step(partial(sent, term=LEAVE_ONE_OUT), previous=there[1]))
         state = resources.add(here[0].remember(kernel, source, here[1]))
         # Read before the blocks are given a confounder, which frees these.
-        row_idx = "user_idx" if is_user else "item_idx"
-        table = resources.cache(memory_frame(layout, is_user, state, row_idx, columns))
+        table = resources.cache(memory_frame(layout, is_user, state, columns))
         table.count()
     return table
 
@@ -115,17 +114,16 @@ def smallest_of_rows(row_ptr: Array, p: Array) -> Array:
     return smallest
 
 
-def memory_frame(
-    layout: Layout, is_user: bool, state: State, row_idx: str, columns: Mapping[str, tuple[str, str]]
-) -> DataFrame:
-    """Return the memories of a side's blocks as a table: the rows' ``idx`` as ``row_idx``, and ``columns``."""
+def memory_frame(layout: Layout, is_user: bool, state: State, columns: Mapping[str, str]) -> DataFrame:
+    """Return the memories of a side's blocks as a table: its ``user_idx`` or ``item_idx``, and ``columns`` of types."""
     n_blocks = (layout.users if is_user else layout.items).n_blocks
+    row_idx = "user_idx" if is_user else "item_idx"
 
     def rows(block: int, memory: Arrays) -> pa.RecordBatch:
         idx = np.asarray(memory[ROW], np.int64) * n_blocks + block
         return pa.RecordBatch.from_pydict(
-            {row_idx: pa.array(idx), **{name: pa.array(memory[key]) for key, (name, _) in columns.items()}}
+            {row_idx: pa.array(idx), **{name: pa.array(memory[name]) for name in columns}}
         )
 
-    schema = ", ".join([f"{row_idx} long", *(f"{name} {kind}" for name, kind in columns.values())])
+    schema = ", ".join(f"{name} {kind}" for name, kind in {row_idx: "long", **columns}.items())
     return layout.memory_table(is_user, state, rows, schema)

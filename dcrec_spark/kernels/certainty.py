@@ -125,17 +125,10 @@ _LARGEST_SHIFT = 30.0
 _HALVINGS = 60
 
 
-class Bounds(NamedTuple):
-    """The mean of potential ratings, and the least and the largest that it could be."""
-
-    mean: float
-    low: float
-    high: float
-
-
-def sensitivity_bounds(value: Floats, propensity: Floats, odds: float) -> Bounds:
+def sensitivity_bounds(value: Floats, propensity: Floats, odds: float) -> tuple[float, float, float]:
     """Bound the inverse-propensity mean of values, (n,), if each pair's odds of exposure were wrong by a factor >= 1.
 
+    Returns the mean, and the least and the largest that it could be.
     The mean is extreme where all values below some threshold weigh as little as they may, and all above as much, or the
     other way round (Zhao, Small, Bhattacharya 2019): O(n log n).
     """
@@ -144,7 +137,7 @@ def sensitivity_bounds(value: Floats, propensity: Floats, odds: float) -> Bounds
     order = np.argsort(value, kind="stable")
     ordered = value[order], least[order], most[order]
     mean = float((1.0 + against) @ value / (1.0 + against).sum())
-    return Bounds(mean, -_largest_mean(-ordered[0][::-1], *(w[::-1] for w in ordered[1:])), _largest_mean(*ordered))
+    return (mean, -_largest_mean(-ordered[0][::-1], *(w[::-1] for w in ordered[1:])), _largest_mean(*ordered))
 
 
 def _largest_mean(value: Floats, least: Floats, most: Floats) -> float:

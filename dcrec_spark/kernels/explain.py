@@ -46,14 +46,6 @@ class Wanted(NamedTuple):
         return self.col[self.row_ptr[row] : self.row_ptr[row + 1]]
 
 
-class UserGammas(NamedTuple):
-    """q of the users' factors: prior shapes (F,), shape and rate (n, F). The confounder weight, if any, at the end."""
-
-    prior: Floats
-    shape: Floats
-    rate: Floats
-
-
 class Explained(NamedTuple):
     """preference, baseline, others (P,) of each pair, and its reasons: the largest contributions by absolute value.
 
@@ -89,12 +81,16 @@ def explain_ridge(system: RowSystems, wanted: Wanted, rank: int) -> Explained:
     return _collect(parts(), system.row_ptr, wanted)
 
 
-def explain_poisson(block: CountBlock, users: UserGammas, cols: Floats, means: Floats, wanted: Wanted) -> Explained:
-    """Explain preferences by posterior means. cols, means : (m, K), exp(E[log beta]) and E[beta] of the inbox."""
+def explain_poisson(
+    block: CountBlock, prior: Floats, shape: Floats, rate: Floats, cols: Floats, means: Floats, wanted: Wanted
+) -> Explained:
+    """Explain preferences by posterior means. cols, means : (m, K), exp(E[log beta]) and E[beta] of the inbox.
+
+    prior, shape, rate : of the users' factors, (F,) and (n, F), the confounder weight, if any, at the end.
+    """
     rank = cols.shape[1]
-    per_rate = block.counts / rates(block, geometric_mean(users.shape, users.rate), cols)
-    above = ((users.shape - users.prior) / users.rate)[:, :rank]
-    prior = (users.prior / users.rate)[:, :rank]
+    per_rate = block.counts / rates(block, geometric_mean(shape, rate), cols)
+    above, at_prior = ((shape - prior) / rate)[:, :rank], (prior / rate)[:, :rank]
 
     def parts() -> Iterator[_Parts]:
         for row in range(len(above)):
@@ -103,7 +99,7 @@ def explain_poisson(block: CountBlock, users: UserGammas, cols: Floats, means: F
             total = share.sum(axis=0)
             share /= np.where(total > 0, total, 1.0)
             sought = means[wanted.of_row(row)]
-            yield sought @ prior[row], sought * above[row], share
+            yield sought @ at_prior[row], sought * above[row], share
 
     return _collect(parts(), block.row_ptr, wanted)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcrec_spark.kernels import explain, solvers
-from dcrec_spark.kernels.explain import Explained, UserGammas, Wanted, explain_poisson, explain_ridge
+from dcrec_spark.kernels.explain import Explained, Wanted, explain_poisson, explain_ridge
 from dcrec_spark.kernels.ridge_terms import RowSystems
 from tests.kernels.problems import PoissonProblem, RidgeProblem, g, poisson_problem, problem_of
 from tests.problems import assert_same
@@ -94,7 +94,7 @@ def explained_poisson(p: PoissonProblem) -> tuple[Explained, Array]:
     """And the items of the nonzeros."""
     block, prior, shape, rate = p.users()
     cols, wanted = g(p.state.item_shape, p.state.item_rate), every_pair(*p.observed.shape, len(block.col))
-    return explain_poisson(block, UserGammas(prior, shape, rate), cols, p.state.item_mean, wanted), block.col
+    return explain_poisson(block, prior, shape, rate, cols, p.state.item_mean, wanted), block.col
 
 
 @pytest.mark.parametrize("confounder", ["user", "global"])

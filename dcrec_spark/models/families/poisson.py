@@ -17,7 +17,7 @@ import numpy as np
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import KernelInput
 from dcrec_spark.kernels.csr import inner_products
-from dcrec_spark.kernels.explain import UserGammas, Wanted, explain_poisson
+from dcrec_spark.kernels.explain import Wanted, explain_poisson
 from dcrec_spark.kernels.gamma import geometric_mean
 from dcrec_spark.kernels.poisson import update_shape
 from dcrec_spark.models.families import base
@@ -186,7 +186,7 @@ def explain_rows(
         np.ascontiguousarray(model.part(inputs.inbox, part, is_user=False))
         for part in (RowPart.GEOMETRIC_MEAN, RowPart.MEAN)
     )
-    parts = explain_poisson(counts, UserGammas(prior, shape, rate), cols, means, wanted)
+    parts = explain_poisson(counts, prior, shape, rate, cols, means, wanted)
     updated = update_shape(prior, counts, geometric_mean(shape, rate), cols)
     theta, implied = ((s / rate)[:, : model.rank] for s in (shape, updated))
     from_ratings = inner_products(wanted.row_ptr, wanted.col, implied, means)

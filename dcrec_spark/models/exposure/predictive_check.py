@@ -37,7 +37,6 @@ The posterior is a mean-field one, narrower than the true one. Priors that are f
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -57,6 +56,7 @@ from dcrec_spark.models.exposure.held_out import HELD_OUT, SHARE
 from dcrec_spark.models.fitting.checks import require_columns
 from dcrec_spark.models.fitting.cluster_layout import PAIR_BYTES
 from dcrec_spark.models.fitting.factors import matrix_of
+from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.spark.compat import apply_in_arrow, collect_arrow, frame_of_arrow, group_by_place, place
 from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.planning import few_partitions
@@ -163,18 +163,15 @@ def check_exposures(
     exposures : as ``hold_out_exposures`` gives them, or all rows of some users. Users and items that lost all their
     exposures to the held-out part are not in the model, and are left out.
     """
-    with ExitStack() as scratch:
-        scratch.enter_context(few_partitions(exposures.sparkSession))
-        pairs = _pairs(exposures, users, items, settings).persist()
-        scratch.callback(pairs.unpersist)
+    with FitResources() as resources:
+        resources.enter(few_partitions(exposures.sparkSession))
+        pairs = resources.cache(_pairs(exposures, users, items, settings))
         rows, share = _require_usable(pairs, settings)
-        scratch.enter_context(few_partitions(exposures.sparkSession, PAIR_BYTES * rows))
-        item_ids = index_ids(items, "id")
-        scratch.callback(item_ids.unpersist)
+        resources.enter(few_partitions(exposures.sparkSession, PAIR_BYTES * rows))
+        item_ids = resources.add_cached(index_ids(items, "id"))
         # The places of items, null where one is not in the model.
         at = item_ids.select(F.col("id").alias("item_id"), F.col("idx").alias("item_idx"))
-        indexed = pairs.join(at, "item_id", "left").persist()
-        scratch.callback(indexed.unpersist)
+        indexed = resources.cache(pairs.join(at, "item_id", "left"))
         _require_trained(indexed, users, settings)
         how = HeldOut(share, settings.count is not None)
         known = indexed.where("item_idx is not null")

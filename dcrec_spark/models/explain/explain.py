@@ -22,6 +22,7 @@ from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.explain import Wanted
 from dcrec_spark.models.explain.text import look_up
 from dcrec_spark.models.families.base import Explainer
+from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import AGREEMENT, PAIR, FittedOutcome, inbox_idx
 from dcrec_spark.models.fitting.layout import Layout
@@ -38,8 +39,7 @@ def explain_pairs(
     fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, n: int, complete: Callable[[DataFrame], DataFrame]
 ) -> DataFrame:
     """Return what :meth:`DeconfoundedMFModel.explain` returns, cached. complete : adds columns to the explanations."""
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ValueError(f"n: found {n!r}, expected a whole number of reasons >= 1")
+    require_number("n", n, "reasons")
     with FitResources() as resources:
         resources.enter(few_partitions(pairs.sparkSession))
         # Both are read often below: uncut, a long plan of the caller's would be repeated each time, and then again.

@@ -41,8 +41,8 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
 
     Notes
     -----
-    ``fit`` raises DataError for input that can't be used, ConfigError on a cluster without a checkpoint directory, or
-    for an initialModel of another rank, FitError where the ELBO falls or a factor is not finite.
+    ``fit`` raises DataError for input that can't be used. ConfigError on a cluster without a checkpoint directory, or
+    for an initialModel of another rank. FitError where the ELBO falls or a factor is not finite.
 
     a_ui ~ Poisson(pi_u . lambda_i) with Gamma priors of pi and lambda (shape and rate, never scale), by coordinate
     ascent on the exact ELBO: Gopalan, Hofman, Blei 2015. The exposure model of Wang et al., arXiv 1808.06581.

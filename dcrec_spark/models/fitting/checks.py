@@ -101,10 +101,10 @@ def require_all_known(ids: DataFrame, factors: DataFrame, name: str) -> None:
         )
 
 
-def require_number(name: str, n: object) -> None:
+def require_number(name: str, n: object, of: str = "recommendations") -> None:
     """Refuse a length of lists, or a limit within them, that is none."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ValueError(f"{name}: found {n!r}, expected a whole number of recommendations >= 1")
+        raise ValueError(f"{name}: found {n!r}, expected a whole number of {of} >= 1")
 
 
 class Checked(NamedTuple):

@@ -88,8 +88,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
 
     Notes
     -----
-    ``fit`` raises DataError for input that can't be used, ConfigError for settings that contradict each other, and on a
-    cluster without a checkpoint directory, FitError where the objective goes the wrong way or a factor is not finite.
+    ``fit`` raises DataError for input that can't be used. ConfigError for settings that contradict each other, and on a
+    cluster without a checkpoint directory. FitError where the objective goes the wrong way or a factor is not finite.
 
     y_ui(1) = theta_u . beta_i + gamma_u a_hat_ui + beta_0 (Wang, Liang, Charlin, Blei, arXiv 1808.06581), by default
     with biases b_u + c_i, with h_ui in place of a_hat_ui, and kappa_u . q_i + rho_i . p_u of compositions p_u, q_i.

@@ -163,7 +163,6 @@ def _columns(item: Floats, component: Places, uniform: Floats) -> Places:
 
 
 def _among(wanted: Places, known: Places) -> NDArray[np.bool_]:
-    """Whether each of ``wanted`` is one of ``known``, which is sorted."""
     if not len(known):
         return np.zeros(len(wanted), np.bool_)
     return np.asarray(known[np.minimum(np.searchsorted(known, wanted), len(known) - 1)] == wanted)

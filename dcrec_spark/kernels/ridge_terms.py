@@ -146,7 +146,6 @@ class Regulariser(NamedTuple):
         return of_factors + of_slopes + (self.bias * float(rows[:, end] @ rows[:, end]) if design.biases else 0.0)
 
     def _count(self, pairs: NDArray[np.int64]) -> Floats:
-        """Return how often the regulariser of each row's factors counts, (n,)."""
         return np.maximum(pairs, 1).astype(np.float64) if self.by_count else np.ones(len(pairs))
 
 

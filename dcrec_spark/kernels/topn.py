@@ -195,7 +195,6 @@ Slack = tuple[Floats, Floats, Floats]
 
 
 def _slack_of(rows: Any, slack: Slack) -> Slack:
-    """Return that of some rows."""
     return slack[0][rows], slack[1], slack[2][rows]
 
 

@@ -178,7 +178,6 @@ def _with_exposure(
     resources: FitResources,
     standardize: bool,
 ) -> tuple[ProcessLayout, Form]:
-    """Return the layout with each pair's confounder, and its form."""
     if exposure is None:
         return layout, PLAIN
     term = family.exposure_term
@@ -192,7 +191,6 @@ def _with_exposure(
 def _with_features(
     layout: ProcessLayout, features: Features, resources: FitResources
 ) -> tuple[ProcessLayout, Covariates]:
-    """Return the layout with the features of users and items, and how they are scaled."""
     covariates = Covariates()
     for is_user, numbers in zip((True, False), features, strict=True):
         if numbers is not None:

@@ -89,7 +89,6 @@ def lay_out(
 def _collected(
     pairs: DataFrame, given: Mapping[str, DataFrame], settings: LayoutSettings, driver: Driver | None
 ) -> CollectedPairs | None:
-    """Return the pairs if they are laid out in this process, else None."""
     # Counting takes as long as half a dozen sweeps of few ratings, and is left out if they can only be few.
     frames = [pairs, *given.values()]
     bounds = [rows_at_most(frame) for frame in frames]

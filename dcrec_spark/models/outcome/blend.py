@@ -361,7 +361,6 @@ class Blend(Estimator[BlendModel]):
         return models
 
     def _observe(self, member: DeconfoundedMF, fit: str) -> None:
-        """Give the listener and checkpoints of a fit to a member and its stage 1."""
         stages: list[DeconfoundedMF | PoissonFactorization] = [member]
         if isinstance(stage_one := member.getExposureModel(), PoissonFactorization):
             stages.append(stage_one.copy())

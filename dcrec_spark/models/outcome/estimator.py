@@ -289,7 +289,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
 
     @staticmethod
     def _tables(family: OutcomeFamily, layout: Layout, fit: Fit, stage_one: ExposureFit | None) -> FactorTables:
-        """Return all that is known of the rows of both sides: outcome factors and exposure factors."""
         sides, exposure = [], None
         for is_user, state in ((True, fit.users), (False, fit.items)):
             if stage_one is not None:

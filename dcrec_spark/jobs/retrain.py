@@ -28,7 +28,7 @@ from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.families.base import Assessing
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.checks import start_from_strangers
-from dcrec_spark.models.fitting.degeneracies import vanished
+from dcrec_spark.models.fitting.facts import vanished
 from dcrec_spark.models.outcome.blend import MEMBERS, AnyModel, Blend, BlendModel, members_of
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel

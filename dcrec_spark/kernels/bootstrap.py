@@ -72,8 +72,8 @@ def resampled_sums(
 
     seeds : of the draws of rows and of columns, which differ: a user and an item of one name share no draws.
 
-    Returns (1 + replications, metrics, 2): total and weight, whose ratio is the metric. The weight counts rows, or
-    cells, or adds up their weights. Sums of disjoint sets of rows may be added.
+    Returns (1 + replications, metrics, 2): total and weight (of rows, or cells, or their weights), whose ratio is the
+    metric. Sums of disjoint sets of rows may be added.
     """
     row_weights = _with_plain(seeds[0], cells.row_key, replications)
     col_weights = _with_plain(seeds[1], cells.col_key, replications)

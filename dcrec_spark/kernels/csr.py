@@ -41,11 +41,7 @@ def rows_of(row_ptr: Pointers) -> Pointers:
 
 
 def group_values(group: NDArray[Any], n_groups: int, values: NDArray[Any]) -> tuple[Pointers, NDArray[Any]]:
-    """Sort values by group. Values of one group keep their order.
-
-    group : (n,) the group of each value, from 0. values : (n,).
-
-    Returns where each group begins, (n_groups + 1,), and the values, group by group.
+    """Sort values by group, from 0, in their order: where each group begins, (n_groups + 1,), and the values.
 
     Raises IndexError: a group is not below n_groups.
     """
@@ -58,10 +54,7 @@ def group_values(group: NDArray[Any], n_groups: int, values: NDArray[Any]) -> tu
 def by_row(
     row: NDArray[Any], col: NDArray[Any], n_rows: int, n_cols: int
 ) -> tuple[Pointers, NDArray[np.signedinteger[Any]]]:
-    """Sort nonzeros by row, and by column within a row.
-
-    Returns where each row begins, (n_rows + 1,), and the places of the nonzeros, row by row.
-    """
+    """Sort nonzeros by row, then column: where each row begins, (n_rows + 1,), and the places of the nonzeros."""
     if len(row) < n_cols:  # counting the columns would take longer than sorting
         order = np.argsort(row.astype(np.int64) * n_cols + col, kind="stable")
         return np.searchsorted(row[order], np.arange(n_rows + 1)), order

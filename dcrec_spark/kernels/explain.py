@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dcrec_spark.kernels.csr import CountBlock
 from dcrec_spark.kernels.gamma import Floats, geometric_mean
 from dcrec_spark.kernels.poisson import rates
-from dcrec_spark.kernels.ridge_terms import RatingBlock, System
+from dcrec_spark.kernels.ridge_terms import RowSystems
 from dcrec_spark.kernels.solvers import assemble, gather, solve
 
 # Contributions of one user that are computed at a time: 32 MB of them.
@@ -43,16 +43,7 @@ class Wanted(NamedTuple):
     order: NDArray[np.int64]
 
     def of_row(self, row: int) -> NDArray[np.int32]:
-        """Return the places of one row's pairs."""
         return self.col[self.row_ptr[row] : self.row_ptr[row + 1]]
-
-
-class UserGammas(NamedTuple):
-    """q of the users' factors: prior shapes (F,), shape and rate (n, F). The confounder weight, if any, at the end."""
-
-    prior: Floats
-    shape: Floats
-    rate: Floats
 
 
 class Explained(NamedTuple):
@@ -74,28 +65,32 @@ class Explained(NamedTuple):
 _Parts = tuple[Floats, Floats, Floats]
 
 
-def explain_ridge(block: RatingBlock, system: System, wanted: Wanted, rank: int) -> Explained:
+def explain_ridge(system: RowSystems, wanted: Wanted, rank: int) -> Explained:
     """Explain theta . beta of ``rank`` factors as ``system`` determines it. A row without a solution has NaN."""
     sources, bordered = system.full_sources, system.is_bordered
 
     def parts() -> Iterator[_Parts]:
-        for row, (matrix, _) in enumerate(assemble(block, system)):
-            start, end = int(block.row_ptr[row]), int(block.row_ptr[row + 1])
+        for row, (matrix, _) in enumerate(assemble(system)):
+            start, end = int(system.row_ptr[row]), int(system.row_ptr[row + 1])
             sought = np.zeros((len(wanted.of_row(row)), len(matrix)), matrix.dtype)
             sought[:, :rank] = sources[wanted.of_row(row), :rank]
             of_pair = solve(matrix, sought.T).T
-            of_rating = gather(sources, block, start, end, bordered) * system.pull[start:end, None]
+            of_rating = gather(sources, system, start, end, bordered) * system.pull[start:end, None]
             yield of_pair @ system.right[row], of_pair, of_rating
 
-    return _collect(parts(), block.row_ptr, wanted)
+    return _collect(parts(), system.row_ptr, wanted)
 
 
-def explain_poisson(block: CountBlock, users: UserGammas, cols: Floats, means: Floats, wanted: Wanted) -> Explained:
-    """Explain preferences by posterior means. cols, means : (m, K), exp(E[log beta]) and E[beta] of the inbox."""
+def explain_poisson(
+    block: CountBlock, prior: Floats, shape: Floats, rate: Floats, cols: Floats, means: Floats, wanted: Wanted
+) -> Explained:
+    """Explain preferences by posterior means. cols, means : (m, K), exp(E[log beta]) and E[beta] of the inbox.
+
+    prior, shape, rate : of the users' factors, (F,) and (n, F), the confounder weight, if any, at the end.
+    """
     rank = cols.shape[1]
-    per_rate = block.counts / rates(block, geometric_mean(users.shape, users.rate), cols)
-    above = ((users.shape - users.prior) / users.rate)[:, :rank]
-    prior = (users.prior / users.rate)[:, :rank]
+    per_rate = block.counts / rates(block, geometric_mean(shape, rate), cols)
+    above, at_prior = ((shape - prior) / rate)[:, :rank], (prior / rate)[:, :rank]
 
     def parts() -> Iterator[_Parts]:
         for row in range(len(above)):
@@ -104,7 +99,7 @@ def explain_poisson(block: CountBlock, users: UserGammas, cols: Floats, means: F
             total = share.sum(axis=0)
             share /= np.where(total > 0, total, 1.0)
             sought = means[wanted.of_row(row)]
-            yield sought @ prior[row], sought * above[row], share
+            yield sought @ at_prior[row], sought * above[row], share
 
     return _collect(parts(), block.row_ptr, wanted)
 

@@ -99,7 +99,6 @@ class Form(NamedTuple):
         return np.asarray((self.apply_link(a_hat) - self.mean) / self.scale)
 
     def apply_link(self, a_hat: Floats) -> Floats:
-        """Make f(a_hat)."""
         return np.asarray(np.log(a_hat + self.offset)) if self.link == "log" else a_hat
 
     def row_vectors(self, means: Floats, is_user: bool) -> Floats:
@@ -136,9 +135,7 @@ class Posterior(NamedTuple):
 def leave_one_out(
     row_ptr: NDArray[np.int64], col: NDArray[np.int32], count: Floats, rows: Posterior, cols: Posterior
 ) -> Floats:
-    """Compute a_hat of each nonzero without its own count, (nnz,).
-
-    row_ptr (n + 1,), col (nnz,), count (nnz,) : the exposures. rows, cols : of the n rows and of the inbox.
+    """Compute a_hat of each nonzero without its own count, (nnz,). rows, cols : of the n rows and of the inbox.
 
     A reduced mean is never below 0: shapes converge to a tolerance only, and a row that is folded in may meet
     others that have not seen it.
@@ -160,9 +157,9 @@ def relative_propensity(rating: Floats, decay: float, pivot: float) -> Floats:
 
 
 def solve_scale(relative: Floats, count: Floats, target: float) -> float:
-    """Solve for the k with which the mean of min(1, k * relative) is ``target``.
+    """Solve for the k with which the mean of min(1, k * relative) is ``target``, in (0, 1].
 
-    relative, count : (n,) > 0, each distinct value and how often it occurs. target : in (0, 1].
+    relative, count : (n,) > 0, each distinct value and how often it occurs.
     """
     share = count / count.sum()
 

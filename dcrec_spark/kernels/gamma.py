@@ -47,15 +47,10 @@ def moments(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float) 
 
 
 def over_relax(before: Floats, updated: Floats, prior: Floats, length: float) -> Floats:
-    """Move each shape ``length`` times as far as its update did, on a logarithmic scale.
+    """Move each shape, (n, F), ``length`` times as far as its update did, on a logarithmic scale.
 
-    A shape stays at or above its prior. Their sum in a row is that after the update: an update
-    divides the row's count among the components, and so does a longer step.
-
-    before, updated : (n, F) shapes before and after an update. The second at least the prior.
-    prior : (F,). length : 1 gives ``updated``.
-
-    Returns (n, F), of the type of ``updated``.
+    A shape stays at or above its prior, (F,). Their sum in a row is that after the update: an update divides the row's
+    count among the components, and so does a longer step.
     """
     if length == 1.0:
         return updated
@@ -67,10 +62,11 @@ def over_relax(before: Floats, updated: Floats, prior: Floats, length: float) ->
 
 
 def best_scale(users: tuple[Floats, float, float, float], items: tuple[Floats, float, float, float]) -> Floats:
-    """Compute the factor c by which to multiply the users' factors and divide the items', for the largest ELBO.
+    """Compute the factors c, (K,), by which to multiply the users' factors and divide the items', for the largest ELBO.
 
-    Coordinate ascent finds this scale only slowly. The products of factors, and with them the likelihood, do not
-    change. Of priors and entropies remains, for a component with sums S of posterior means, U users and I items,
+    Coordinate ascent finds this scale only slowly, and has c = 1 where it has converged. The products of factors, and
+    with them the likelihood, do not change. Of priors and entropies remains, for a component with sums S of posterior
+    means, U users and I items,
 
         (U a - I a') log c - b S_users c - b' S_items / c
 
@@ -78,8 +74,6 @@ def best_scale(users: tuple[Floats, float, float, float], items: tuple[Floats, f
     b S_users c^2 - (U a - I a') c - b' S_items.
 
     users, items : sums of posterior means (K,), number of rows, shape and rate of the prior.
-
-    Returns c, (K,). It is 1 where coordinate ascent has converged.
     """
     (users_mean, n_users, a, b), (items_mean, n_items, a_items, b_items) = users, items
     balance = n_users * a - n_items * a_items
@@ -90,10 +84,9 @@ def best_scale(users: tuple[Floats, float, float, float], items: tuple[Floats, f
 
 
 def noise(seed: int, row_key: NDArray[np.int64], width: int) -> Floats:
-    """Draw uniform numbers in [0, 1) that depend on (seed, key of the row's id, component) and on nothing else.
+    """Draw uniform numbers in [0, 1), (n, width), that depend on (seed, key of the row's id, component) alone.
 
-    row_key : (n,) hashes of the ids. Returns (n, width). SplitMix64 (Steele et al. 2014) as a counter-based generator:
-    a row gets the same numbers in any block.
+    SplitMix64 (Steele et al. 2014) as a counter-based generator: a row gets the same numbers in any block.
     """
     with np.errstate(over="ignore"):
         start = _mix(row_key.view(np.uint64) ^ _mix(np.array([seed & (2**64 - 1)], np.uint64)))

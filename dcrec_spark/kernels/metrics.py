@@ -223,7 +223,6 @@ def _precision_at_hits(lists: Lists, cut: int) -> _Sums:
 
 
 def _worth_above(place: Floats, worth: Callable[[Floats], Floats]) -> Floats:
-    """Return the worth of the place above, 0 for the first."""
     return np.where(place > 1, worth(np.maximum(place - 1, 1.0)), 0.0)
 
 

@@ -25,15 +25,11 @@ from dcrec_spark.kernels.threads import loop_input, over, over_rows
 
 
 def update_shape(prior: float | Floats, block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
-    """Update the variational shape of each row's Gamma factors.
+    """Update the variational shape of each row's Gamma factors, (n, F), each at least its prior.
 
-    shape_uk = prior_k + g_uk sum_i y_ui g_ik / rate_ui        (Gopalan et al. 2015, eq. 6)
+        shape_uk = prior_k + g_uk sum_i y_ui g_ik / rate_ui        (Gopalan et al. 2015, eq. 6)
 
-    prior : one for all components, or (F,).
-    row_geometric_mean, cols : (n, F), (m, L). exp(E[log .]) of the rows and of the columns. F = L, or L + 1 with
-        values in ``block.a_hat``.
-
-    Returns (n, F), each >= prior. Without an offset a row sums to its priors plus its total count.
+    row_geometric_mean, cols : (n, F), (m, L). F = L, or L + 1 with values in ``block.a_hat``.
     """
     shape = drawn_counts(block, row_geometric_mean, cols)
     shape *= row_geometric_mean
@@ -54,16 +50,11 @@ def drawn_counts(block: CountBlock, row_geometric_mean: Floats, cols: Floats) ->
 def converge_shape(
     prior: float | Floats, block: CountBlock, shape: Floats, rate: Floats, cols: Floats, tol: float, most: int
 ) -> Floats:
-    """Update shapes until they converge, given the columns.
+    """Update shapes (n, F) until they converge, given the columns. Rows are independent, each in double precision.
 
-    Rows are independent. Each is computed in double precision, whatever the type of the inputs.
-
-    prior : one for all components, or (F,). shape, rate : (n, F) to start from, (F,) or (n, F).
-    cols : (m, L) as for :func:`update_shape`.
+    prior : one for all components, or (F,). rate : (F,) or (n, F). cols : (m, L) as for :func:`update_shape`.
     tol : a row has converged if an update moves no shape by more, relative to the row's largest.
-    most : rounds of three updates after which a row stops.
-
-    Returns (n, F), of the type of ``shape``. Each row the result of an update, so at least the prior.
+    most : rounds of three updates after which a row stops. Each is the result of an update, so at least the prior.
     """
     from dcrec_spark.kernels.loops import poisson
 

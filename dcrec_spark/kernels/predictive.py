@@ -51,11 +51,9 @@ class Factors(NamedTuple):
     rate: Floats
 
     def mean(self) -> Floats:
-        """Return E of the factors. (m, L)."""
         return self.shape / self.rate
 
     def draw(self, seed: int) -> Floats:
-        """Draw once from the posterior. (m, L)."""
         return gamma_draws(seed, self.key, self.shape) / self.rate
 
 
@@ -104,13 +102,9 @@ def check_users(
 ) -> UserChecks:
     """Compare each user's held-out log-likelihood with those of draws from the fitted model.
 
-    training : all pairs of these users with a part in training.
-    held_out : all held-out pairs of these users.
-    users, items : the posteriors. Items are all items of the model.
-    how : how exposures were held out. replications : draws from the fitted model. seed : of the draws.
+    training, held_out : all pairs of these users with a part there. items : all of the model.
 
     Every replication draws the factors anew from their posteriors, an item's the same for all users, then exposures.
-
     Where the posterior is the truth, each p-value is uniform. A user's result does not depend on the other users.
     """
     user_mean, item_mean = users.mean(), items.mean()
@@ -169,7 +163,6 @@ def _columns(item: Floats, component: Places, uniform: Floats) -> Places:
 
 
 def _among(wanted: Places, known: Places) -> NDArray[np.bool_]:
-    """Whether each of ``wanted`` is one of ``known``, which is sorted."""
     if not len(known):
         return np.zeros(len(wanted), np.bool_)
     return np.asarray(known[np.minimum(np.searchsorted(known, wanted), len(known) - 1)] == wanted)
@@ -187,12 +180,10 @@ def _inner(left: Floats, right: Floats, row: Places | None = None, col: Places |
 
 
 def p_values(statistic: Floats, uniform: Floats | float = 0.5) -> Floats:
-    """Compute P(replicated < real), the real one's place among its equals drawn by ``uniform``.
+    """Compute P(replicated < real), in (0, 1), the real one's place among its equals drawn by ``uniform`` in [0, 1).
 
-    statistic : (R + 1, ...), the real ones first. uniform : (...,) in [0, 1), or the middle of the place for all.
-
-    Returns (...,) in (0, 1): uniform where the real one is but another replication, ties or not. Never 0 or 1, which
-    a limited number of replications cannot show.
+    statistic : (R + 1, ...), the real ones first. It is uniform where the real one is but another replication, ties or
+    not. Never 0 or 1, which a limited number of replications cannot show.
     """
     real, replicated = statistic[0], statistic[1:]
     less = (replicated < real).sum(axis=0)
@@ -203,8 +194,7 @@ def p_values(statistic: Floats, uniform: Floats | float = 0.5) -> Floats:
 def squared_deviations(log_likelihood: Floats) -> Floats:
     """Compute each user's squared distance from the mean of all R + 1, in their standard deviations. (R + 1, m).
 
-    Mean and deviation include the real one, so it is comparable with the replications. A user
-    whose log-likelihood is the same in all of them, up to rounding, has 0.
+    Both include the real one, so it is comparable with the replications. 0 where all are the same, up to rounding.
     """
     deviation = log_likelihood - log_likelihood.mean(axis=0)
     spread = deviation.std(axis=0)

@@ -9,7 +9,7 @@ from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, pdtrc
+from scipy.special import ndtri, pdtr, pdtrik
 from xxhash import xxh64_intdigest
 
 from dcrec_spark.kernels.gamma import Floats, noise
@@ -69,16 +69,8 @@ def _marsaglia_tsang(d: Floats, c: Floats, uniform: Floats, other: Floats) -> tu
 def poisson_draws(uniform: Floats, mean: Floats) -> NDArray[np.int64]:
     """Draws of Poisson(mean), mean > 0, by inversion of ``uniform`` in [0, 1), (n,).
 
-    From where a normal distribution would be, up and down to the smallest k with P(X > k) < 1 - uniform.
+    The smallest k with P(X <= k) > uniform.
     """
-    above = 1.0 - uniform
-    guess = np.floor(mean + np.sqrt(mean) * ndtri(np.clip(uniform, 1.0 / _STEPS, None)))
-    drawn = np.maximum(guess, 0.0)
-    for step in (1.0, -1.0):
-        moving = np.arange(len(mean))
-        while len(moving):
-            at = drawn[moving] if step > 0 else drawn[moving] - 1.0
-            beyond = pdtrc(np.maximum(at, 0.0), mean[moving]) >= above[moving]
-            moving = moving[beyond if step > 0 else (at >= 0.0) & ~beyond]
-            drawn[moving] += step
-    return drawn.astype(np.int64)
+    drawn = np.ceil(pdtrik(uniform, mean))
+    below = np.maximum(drawn - 1.0, 0.0)  # the inverse may be off by rounding
+    return np.asarray(np.where(pdtr(below, mean) > uniform, below, drawn), np.int64)

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from dcrec_spark.kernels.csr import inner_products, row_products
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, Shared, System, TermColumns
+from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, RowSystems, Shared, TermColumns
 from dcrec_spark.kernels.threads import loop_input, over, over_rows
 
 
@@ -129,13 +129,11 @@ def row_systems(
     reg: Regulariser,
     of_users: bool,
     known: Known | None = None,
-) -> System:
+) -> RowSystems:
     """Set up the normal equations of each row: of users of their preference and confounder weight, jointly.
 
-    block : the ratings of n rows. others : (m, K + Q + P (+ 1)) the items, or (m, K + P + Q (+ 1) (+ 1)) the users, of
-    the inbox. sums : of :mod:`dcrec_spark.kernels.ridge_sums`, over all rows of the other side.
-    shared : the terms of all pairs. design, reg : of the model. of_users : whether the block is one of users.
-    known : of :func:`known_part`, where that is made already.
+    others : (m, K + Q + P (+ 1)) the items, or (m, K + P + Q (+ 1) (+ 1)) the users, of the inbox. sums : of
+    :mod:`dcrec_spark.kernels.ridge_sums`, over all rows of the other side. known : of :func:`known_part`, if made.
 
     Returns the system of unknowns (n, K + Q (+ 1) (+ 1)) of users, (n, K + P (+ 1)) of items: factors, slopes, the
     bias, and of users last the confounder weight.
@@ -154,7 +152,10 @@ def row_systems(
         drawn = gram[at.weighted, at.sources] if own_weight else shared.gamma * gram[at.exposure, at.sources]
         everyones += block.exposure @ drawn
     curvature, pull = pulls(block, known, design, others.dtype)
-    system = System(
+    system = RowSystems(
+        row_ptr=block.row_ptr,
+        col=block.col,
+        a_hat=block.a_hat,
         sources=others,
         curvature=curvature,
         pull=pull,
@@ -166,12 +167,12 @@ def row_systems(
     )
     if own_weight and of_users:
         system = _with_confounder(system, block, gram, at, known, shared, design, reg)
-    arrays = {name: each.astype(others.dtype, copy=False) for name, each in system._asdict().items() if name != "rank"}
-    return system._replace(**arrays)
+    numbers = ("a_hat", "sources", "curvature", "pull", "base", "ridge", "border", "right")
+    return system._replace(**{name: getattr(system, name).astype(others.dtype, copy=False) for name in numbers})
 
 
 def _with_confounder(
-    system: System,
+    system: RowSystems,
     block: RatingBlock,
     gram: Array,
     at: TermColumns,
@@ -179,7 +180,7 @@ def _with_confounder(
     shared: Shared,
     design: Design,
     reg: Regulariser,
-) -> System:
+) -> RowSystems:
     """Add each user's confounder weight to the unknowns.
 
     On observed pairs the sources bring curvature h^2 and pull h. The border and the right side

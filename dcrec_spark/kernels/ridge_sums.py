@@ -68,9 +68,6 @@ def observed_sums(
     The shared terms are x = [beta_0 (, gamma)], delta_u = gamma_u - gamma is the departure of a user. With
     d = [1 (, h)], e = y - p - delta_u h and q = delta_u h + z p the sums are: sum (w e^2 - w0 q^2),
     sum (w e d + w0 q d), sum (w - w0) d d', w0 meeting h as the product of the exposures (float64).
-
-    rows : of the block's items or users. others : of the inbox.
-    shared : the terms that the users were solved with.
     """
     from dcrec_spark.kernels.loops import pairs
 
@@ -118,10 +115,8 @@ def shared_and_objective(
 ) -> tuple[Shared, float]:
     """Solve for the shared terms that minimise J given all else, and J there. J is quadratic in them.
 
-    users : :func:`side_sums` of all users and their :func:`penalty`.
-    items : :func:`side_sums`, :func:`observed_sums`, :func:`penalty` of all items.
-    shared : the terms that the rows were solved with.
-    design, reg : of the model. fit_intercept : whether beta_0 is free, else it is 0.
+    users, items : :func:`side_sums` and :func:`penalty` of all rows, and the items' :func:`observed_sums`.
+    fit_intercept : whether beta_0 is free, else it is 0.
     """
     of_shared = _OfShared.of(users, items, shared, design, reg)
     solution = np.zeros(len(of_shared.slope))
@@ -164,7 +159,6 @@ class _OfShared(NamedTuple):
         return cls(float(at_zero), slope, items["curvature"] + w0 * drawn @ product @ drawn.T + np.diag(regs))
 
     def at(self, terms: Array) -> float:
-        """Return J there."""
         return float(self.at_zero - 2.0 * terms @ self.slope + terms @ self.curvature @ terms)
 
 

@@ -45,7 +45,6 @@ class RatingBlock(NamedTuple):
 
     @property
     def has_confounder(self) -> bool:
-        """Whether the model has the term gamma h."""
         return bool(self.exposure.shape[1] > 0)
 
     def loop_inputs(self) -> "RatingBlock":
@@ -53,11 +52,6 @@ class RatingBlock(NamedTuple):
         without = {name: getattr(self, name)[:0] for name in ("exposure", "elsewhere", "covariates")}
         filled = self._replace(low_rank=self.product, **without)
         return RatingBlock(*[loop_input(each) for each in filled])
-
-    def empty_row(self) -> "RatingBlock":
-        """Return a block of one row without pairs."""
-        names = ("col", "rating", "weight", "a_hat", "low_rank")
-        return self._replace(row_ptr=np.zeros(2, np.int64), **{name: getattr(self, name)[:0] for name in names})
 
     @property
     def product(self) -> Floats:
@@ -84,7 +78,6 @@ class Design(NamedTuple):
     item_covariates: int = 0
 
     def covariates(self, is_user: bool) -> int:
-        """Count the covariates of a row."""
         return self.user_covariates if is_user else self.item_covariates
 
     def slopes(self, is_user: bool) -> int:
@@ -153,7 +146,6 @@ class Regulariser(NamedTuple):
         return of_factors + of_slopes + (self.bias * float(rows[:, end] @ rows[:, end]) if design.biases else 0.0)
 
     def _count(self, pairs: NDArray[np.int64]) -> Floats:
-        """Return how often the regulariser of each row's factors counts, (n,)."""
         return np.maximum(pairs, 1).astype(np.float64) if self.by_count else np.ones(len(pairs))
 
 
@@ -195,7 +187,6 @@ class TermColumns(NamedTuple):
 
     @classmethod
     def of_users(cls, rank: int, exposure_rank: int, design: Design) -> "TermColumns":
-        """Locate the terms of users."""
         p, bias = rank + design.user_covariates, rank + design.user_covariates + design.item_covariates
         one = bias + design.biases
         weighted = slice(one + 1, one + 1 + exposure_rank * design.per_user)
@@ -207,7 +198,6 @@ class TermColumns(NamedTuple):
 
     @classmethod
     def of_items(cls, rank: int, exposure_rank: int, design: Design) -> "TermColumns":
-        """Locate the terms of items."""
         q, one = rank + design.item_covariates, rank + design.item_covariates + design.user_covariates
         end = one + 1 + design.biases
         both = slice(end, end + exposure_rank)
@@ -217,30 +207,18 @@ class TermColumns(NamedTuple):
 
 
 class RowSystems(NamedTuple):
-    """The pairs of a block and their :class:`System`, one argument of the loops over rows."""
-
-    rank: int
-    row_ptr: NDArray[np.integer]
-    col: NDArray[np.integer]
-    a_hat: Floats
-    sources: Floats
-    curvature: Floats
-    pull: Floats
-    base: Floats
-    ridge: Floats
-    border: Floats
-    right: Floats
-
-
-class System(NamedTuple):
     """The normal equations of each row: (base + diag(ridge) + border + X' diag(curvature) X) x = right + X' pull.
 
+    row_ptr, col, a_hat : of the pairs, as :class:`RatingBlock` has them.
     X : of each nonzero the factors and covariates of its source, a one for the bias, and h where there is a border.
     sources : (m, rank or more) rows of the other side, factors and covariates first. Later columns are ignored.
     base : (F, F) the same for all rows. ridge : (n, F) the row's regularisers. border : (n, F) the last row of each
     row's matrix, or (n, 0). right : (n, F). curvature, pull : (nnz,). rank : factors and slopes, which come first.
     """
 
+    row_ptr: NDArray[np.int64]
+    col: NDArray[np.int32]
+    a_hat: Floats
     sources: Floats
     curvature: Floats
     pull: Floats
@@ -268,25 +246,26 @@ class System(NamedTuple):
             beyond[:, 0] = 1
         return np.hstack([self.sources[:, : self.rank], beyond])
 
-    def with_pairs(self, block: RatingBlock) -> "RowSystems":
-        """Return the pairs and the numbers of the system as the loops over rows take them, all numbers of one type."""
-        numbers = (block.a_hat, self.sources, self.curvature, self.pull, self.base, self.ridge, self.border, self.right)
-        arrays = [loop_input(each, self.right.dtype) for each in numbers]
-        return RowSystems(self.rank, loop_input(block.row_ptr), loop_input(block.col), *arrays)
+    def loop_inputs(self) -> "RowSystems":
+        """Return the system as the loops over rows take it, all numbers of one type."""
+        kinds = dict.fromkeys(self._fields[:-1], self.right.dtype) | {"row_ptr": None, "col": None}
+        arrays: dict[str, Any] = {name: loop_input(getattr(self, name), kind) for name, kind in kinds.items()}
+        return self._replace(**arrays)
 
-    def of_row(self, row: int, half: Floats, right: Floats) -> "System":
+    def of_row(self, row: int, half: Floats, right: Floats) -> "RowSystems":
         """Return the system of one row without nonzeros, whose sums over them are given.
 
         half : (F (F + 1) / 2,) the lower triangle of X' diag(curvature) X, row by row. right : (F,) X' pull.
         """
-        none, narrow = self.curvature[:0], self.right.dtype
+        none = {name: getattr(self, name)[:0] for name in ("col", "a_hat", "curvature", "pull")}
+        narrow = self.right.dtype
         matrix = np.zeros_like(self.base, np.float64)
         lower = np.tril_indices(len(matrix))
         matrix[lower] = half
         matrix.T[lower] = half
         return self._replace(
-            curvature=none,
-            pull=none,
+            row_ptr=np.zeros(2, np.int64),
+            **none,
             base=(self.base + matrix).astype(narrow),
             ridge=self.ridge[row : row + 1],
             border=self.border[row : row + 1],

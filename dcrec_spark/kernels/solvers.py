@@ -18,7 +18,7 @@ from scipy.linalg.lapack import dposv, sposv
 from dcrec_spark.kernels.csr import row_products, row_sums
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.ridge import row_systems
-from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, RowSystems, Shared, System
+from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, RowSystems, Shared
 from dcrec_spark.kernels.threads import over_rows
 
 # Numbers of matrices that are assembled at a time: 8 MB of them.
@@ -28,40 +28,36 @@ _LINE = 64  # bytes of a cache line
 _ROUNDING = 1e-12
 
 
-def solve_rows(block: RatingBlock, system: System) -> Floats:
-    """Solve each row's :class:`System`. A row whose matrix is not positive definite becomes NaN."""
+def solve_rows(system: RowSystems) -> Floats:
+    """Solve each row of a :class:`RowSystems`. A row whose matrix is not positive definite becomes NaN."""
     # All rows have the same matrix if every pair weighs the same, and every row has the same regulariser.
     equal = not system.curvature.any() and not system.is_bordered
     if equal and len(system.ridge) > 0 and not np.ptp(system.ridge, axis=0).any():
-        return _solve_together(block, system)
+        return _solve_together(system)
     from dcrec_spark.kernels.loops import ridge
 
     solved = np.empty_like(system.right)
-    over_rows(ridge.solve_rows, block.row_ptr, _in_lines(block, system), solved)
+    over_rows(ridge.solve_rows, system.row_ptr, _in_lines(system), solved)
     return solved
 
 
-def _in_lines(block: RatingBlock, system: System) -> RowSystems:
+def _in_lines(system: RowSystems) -> RowSystems:
     full = system.full_sources
     filled = np.pad(full, ((0, 0), (0, -full.shape[1] % (_LINE // system.right.itemsize))))
-    return system._replace(sources=filled).with_pairs(block)
+    return system._replace(sources=filled).loop_inputs()
 
 
-def descend(block: RatingBlock, system: System, start: Floats, steps: int) -> Floats:
-    """Take steps of conjugate gradients in each row's :class:`dcrec_spark.kernels.ridge_terms.System`.
+def descend(system: RowSystems, start: Floats, steps: int) -> Floats:
+    """Take steps of conjugate gradients, ``steps`` at most, in each row's system, from ``start`` (n, F).
 
     A row stops if rounding leaves nothing to gain. A row whose matrix proves not to be positive definite becomes NaN.
-
-    block : the ratings of n rows. system : their normal equations. start : (n, F) current rows. steps : at most.
-
-    Returns (n, F), of the type of the system.
     """
     from dcrec_spark.kernels.loops import conjugate
 
     rows = start.astype(system.right.dtype)
     # The squared residual of a solved row, as a share of its squared length: rounding.
     negligible = float(np.square(np.finfo(rows.dtype).eps))
-    over_rows(conjugate.descend_rows, block.row_ptr, system.with_pairs(block), steps, negligible, rows)
+    over_rows(conjugate.descend_rows, system.row_ptr, system.loop_inputs(), steps, negligible, rows)
     return rows
 
 
@@ -76,21 +72,21 @@ def over_relax(before: Floats, solved: Floats, length: float) -> Floats:
     return np.asarray(start + solved.dtype.type(length) * (solved - start))
 
 
-def _solve_together(block: RatingBlock, system: System) -> Floats:
+def _solve_together(system: RowSystems) -> Floats:
     """Solve rows of one matrix at once: O(nnz F + n F^2)."""
-    drawn = row_products(block.row_ptr, block.col, system.pull, system.sources[:, : system.rank])
+    drawn = row_products(system.row_ptr, system.col, system.pull, system.sources[:, : system.rank])
     if system.has_bias:
-        drawn = np.column_stack([drawn, row_sums(block.row_ptr, system.pull)])
+        drawn = np.column_stack([drawn, row_sums(system.row_ptr, system.pull)])
     right = system.right + drawn.astype(system.right.dtype, copy=False)
     matrix = system.base + np.diag(system.ridge[0])
     return np.ascontiguousarray(solve(matrix, right.T).T)
 
 
-def assemble(block: RatingBlock, system: System) -> Iterator[tuple[Floats, Floats]]:
+def assemble(system: RowSystems) -> Iterator[tuple[Floats, Floats]]:
     """Assemble each row's matrix, (F, F) with its lower triangle, and right-hand side, (F,)."""
     from dcrec_spark.kernels.loops import ridge
 
-    given = _in_lines(block, system)
+    given = _in_lines(system)
     n_rows, size = system.right.shape
     at_once = max(1, MATRICES // size**2)
     for begin in range(0, n_rows, at_once):
@@ -106,18 +102,16 @@ def sums_over_pairs(
 ) -> tuple[Floats, Floats]:
     """Compute what the pairs of a block of items add to their normal equations: X' diag(curvature) X and X' pull.
 
-    block : ratings of n items. users, shared, design : as for :func:`dcrec_spark.kernels.ridge.row_systems`.
     gram : a Gram matrix of users, for its shape alone: the part of all pairs is left out.
 
-    Returns the lower triangles, row by row, (n, F (F + 1) / 2), and (n, F), as :meth:`System.of_row` takes them.
-    float64.
+    Returns (n, F (F + 1) / 2) and (n, F), as :meth:`RowSystems.of_row` takes them. float64.
     """
     of_nothing = Regulariser(0.0, 0.0, 0.0, 0.0)
     system = row_systems(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_nothing, of_users=False)
     n, size = system.right.shape
     lower = np.tril_indices(size)
     halves, rights = np.empty((n, len(lower[0]))), np.empty((n, size))
-    for row, (matrix, right) in enumerate(assemble(block, system)):
+    for row, (matrix, right) in enumerate(assemble(system)):
         halves[row], rights[row] = matrix[lower], right
     return halves, rights
 
@@ -133,11 +127,11 @@ def solve(matrix: Floats, right: Floats) -> Floats:
     return np.full_like(solution, np.nan) if failed else solution
 
 
-def gather(sources: Floats, block: RatingBlock, start: int, end: int, bordered: bool) -> Floats:
+def gather(sources: Floats, pairs: RatingBlock | RowSystems, start: int, end: int, bordered: bool) -> Floats:
     """Gather the sources of some nonzeros, a_hat in the last column if the system is bordered."""
-    gathered = sources[block.col[start:end]]
+    gathered = sources[pairs.col[start:end]]
     if bordered:
-        gathered[:, -1] = block.a_hat[start:end]
+        gathered[:, -1] = pairs.a_hat[start:end]
     return gathered
 
 

@@ -43,12 +43,10 @@ class Ranked(NamedTuple):
 
     @classmethod
     def none(cls) -> "Ranked":
-        """Return no recommendations."""
         place, score = np.empty(0, np.int64), np.empty(0)
         return cls(place, place, place, score, score, score, score)
 
     def at(self, chosen: NDArray[Any]) -> "Ranked":
-        """Return some of the recommendations, by a mask or by their places."""
         return Ranked(*(part[chosen] for part in self))
 
 
@@ -140,10 +138,10 @@ class Dial(NamedTuple):
         return np.asarray(np.where(above > 0, above * (-np.expm1(-a_hat)) ** self.weight, above))
 
     def rounding(self, largest: Floats) -> Floats:
-        """Bound how far rounding may take a row's values from exact ones, (rows,).
+        """Bound how far rounding may take a row's values from exact ones, (rows,). largest : of scores, without a link.
 
-        largest : (rows,) of the scores, without a link's part. a_hat adds up no negative numbers, so its relative error
-        is that of L additions. Neither the probability nor a power of at most 1 makes it larger.
+        a_hat adds up no negative numbers, so its relative error is that of L additions. Neither the probability nor a
+        power of at most 1 makes it larger.
         """
         largest = largest + np.abs(self.rows[:, -1]) + np.abs(self.cols[:, -1]).max(initial=0.0)
         return np.asarray(2 * (self.rows.shape[1] + 10) * np.finfo(np.float64).eps * largest)
@@ -161,15 +159,9 @@ def top_n(
 ) -> Ranked:
     """Rank the ``n`` best columns of each row that are not among those seen. Fewer where fewer are unseen.
 
-    n : columns for each row.
-    preference : theta (rows, K) and beta (cols, K).
-    confounder : gamma * E[pi] (rows, L) and E[lambda] (cols, L). L = 0 without a confounder.
-    intercept : beta_0, the same for all.
-    seen : CSR of the columns to leave out. (rows + 1,), (seen,).
-    form : how the confounder is made from a_hat. Where it is no product of vectors, ``confounder`` is [E[pi], gamma]
-        and [E[lambda], 0], or with rows and columns exchanged: see :class:`Link`.
-    cap : columns of one group in a list, at most: a column that the better ones of its group have filled is passed by.
-    dial : what the order is by next to the scores. None: nothing.
+    preference : theta (rows, K) and beta (cols, K). confounder : gamma * E[pi] (rows, L) and E[lambda] (cols, L), L = 0
+    without. With a ``form`` that is no product of vectors [E[pi], gamma] and [E[lambda], 0], or with rows and columns
+    exchanged: see :class:`Link`. seen : CSR of the columns to leave out, (rows + 1,) and (seen,).
 
     Equal scores are ordered by column, so that the result is a total order and does not depend on blocks.
     """
@@ -203,7 +195,6 @@ Slack = tuple[Floats, Floats, Floats]
 
 
 def _slack_of(rows: Any, slack: Slack) -> Slack:
-    """Return that of some rows."""
     return slack[0][rows], slack[1], slack[2][rows]
 
 

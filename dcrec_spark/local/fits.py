@@ -23,12 +23,11 @@ from dcrec_spark.models.families.base import OutcomeFamily
 from dcrec_spark.models.families.gaussian import FEATURES
 from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
-from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.covariates import Covariates, attach_feature_state
+from dcrec_spark.models.fitting.attach import Covariates, attach_confounder, attach_feature_state
 from dcrec_spark.models.fitting.facts import FitFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
-from dcrec_spark.models.fitting.propensity import Propensity, PropensitySettings, propensity_from_counts
+from dcrec_spark.models.fitting.propensity import PropensitySettings, propensity_from_counts
 from dcrec_spark.models.fitting.stages import fit_factors
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 
@@ -55,7 +54,6 @@ class Ratings:
     item_key: Ints
 
     def only(self, chosen: npt.NDArray[Any]) -> "Ratings":
-        """Return some of the ratings, of the same users and items."""
         return replace(self, user=self.user[chosen], item=self.item[chosen], rating=self.rating[chosen])
 
     def of_users(self, users: Ints) -> "Ratings":
@@ -91,13 +89,11 @@ class Exposure:
     item_rate: Floats | None = None  # (I, L), or None
 
     def memories(self) -> tuple[State, State]:
-        """Return both sides as the states of their blocks."""
-        rates = [
-            np.ones_like(mean) if rate is None else rate
-            for mean, rate in ((self.users, self.user_rate), (self.items, self.item_rate))
-        ]
-        users, items = self.users * rates[0], self.items * rates[1]
-        return State.of_memory({"shape": users, "rate": rates[0]}), State.of_memory({"shape": items, "rate": rates[1]})
+        states = []
+        for mean, given in ((self.users, self.user_rate), (self.items, self.item_rate)):
+            rate = np.ones_like(mean) if given is None else given
+            states.append(State.of_memory({"shape": mean * rate, "rate": rate}))
+        return states[0], states[1]
 
     def at(self, user: Ints, item: Ints) -> Floats:
         """a_hat of these pairs, (n,)."""
@@ -124,22 +120,23 @@ class Outcome:
         return tuple(self.facts.objective)
 
     def scores(self, user: Ints, item: Ints) -> Floats:
-        """Return the potential rating of these pairs, (n,)."""
         preference = _pair_products(self.users, self.items, user, item) + self.intercept
         if self.user_bias is not None and self.item_bias is not None:
             preference += self.user_bias[user] + self.item_bias[item]
-        return (
-            preference
-            if self.exposure is None
-            else preference + self.gamma[user] * self.form.of(self.exposure.at(user, item))
-        )
+        if self.exposure is not None:
+            preference += self.gamma[user] * self.form.of(self.exposure.at(user, item))
+        return preference
 
 
 def fit_exposure(ratings: Ratings, estimator: PoissonFactorization) -> Exposure:
     """Fit stage 1. Every rating is one exposure."""
-    family, layout = PoissonExposure.of(estimator), _exposure_layout(ratings, estimator)
+    family = PoissonExposure.of(estimator)
+    layout = lay_out(ratings, {"exposure_count": np.ones(len(ratings.rating))}, estimator.getOrDefault("precision"))
     fit = fit_factors(estimator, family, layout, ignore_progress)
-    return _exposure(layout, family, fit)
+    sides = (True, fit.users), (False, fit.items)
+    tables = [layout.arrays(is_user, state, family, fit.shared) for is_user, state in sides]
+    means = [np.asarray(table["shape"] / table["rate"]) for table in tables]
+    return Exposure(means[0], means[1], tuple(fit.objective), tables[0]["rate"], tables[1]["rate"])
 
 
 def fit_outcome(
@@ -161,27 +158,17 @@ def fit_outcome(
     """
     with FitResources() as resources:
         family = _local_family(estimator, exposure)
-        layout = _outcome_layout(ratings, estimator)
+        values: dict[str, Floats] = {"rating": ratings.rating, "exposure_count": np.ones(len(ratings.rating))}
+        if estimator.getOrDefault("adjustment") == "ipw":
+            value, count = np.unique(ratings.rating, return_counts=True)
+            propensity = propensity_from_counts(value, count.astype(np.float64), PropensitySettings.of(estimator))
+            values["weight"] = propensity.weights(ratings.rating)
+        layout = lay_out(ratings, values, estimator.getOrDefault("precision"))
         layout, form = _with_exposure(layout, family, exposure, resources, standardize)
         layout, covariates = _with_features(layout, features, resources)
         family = covariates.of_family(family, form)
         fit = fit_factors(estimator, family, layout, ignore_progress)
         return _outcome(family, layout, fit, exposure, form)
-
-
-# ---- what goes into the blocks
-
-
-def _exposure_layout(ratings: Ratings, estimator: PoissonFactorization) -> ProcessLayout:
-    return lay_out(ratings, {"exposure_count": np.ones(len(ratings.rating))}, estimator.getOrDefault("precision"))
-
-
-def _outcome_layout(ratings: Ratings, estimator: DeconfoundedMF) -> ProcessLayout:
-    propensity = _propensity(ratings, estimator)
-    values: dict[str, Floats] = {"rating": ratings.rating, "exposure_count": np.ones(len(ratings.rating))}
-    if propensity is not None:
-        values["weight"] = propensity.weights(ratings.rating)
-    return lay_out(ratings, values, estimator.getOrDefault("precision"))
 
 
 def _with_exposure(
@@ -191,7 +178,6 @@ def _with_exposure(
     resources: FitResources,
     standardize: bool,
 ) -> tuple[ProcessLayout, Form]:
-    """Return the layout with each pair's confounder, and its form."""
     if exposure is None:
         return layout, PLAIN
     term = family.exposure_term
@@ -205,7 +191,6 @@ def _with_exposure(
 def _with_features(
     layout: ProcessLayout, features: Features, resources: FitResources
 ) -> tuple[ProcessLayout, Covariates]:
-    """Return the layout with the features of users and items, and how they are scaled."""
     covariates = Covariates()
     for is_user, numbers in zip((True, False), features, strict=True):
         if numbers is not None:
@@ -214,13 +199,6 @@ def _with_features(
             layout, scaling = attach_feature_state(layout, is_user, state, names, resources)
             covariates = covariates._replace(**{"users" if is_user else "items": scaling})
     return layout, covariates
-
-
-def _propensity(ratings: Ratings, estimator: DeconfoundedMF) -> Propensity | None:
-    if estimator.getOrDefault("adjustment") != "ipw":
-        return None
-    value, count = np.unique(ratings.rating, return_counts=True)
-    return propensity_from_counts(value, count.astype(np.float64), PropensitySettings.of(estimator))
 
 
 def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> OutcomeFamily:
@@ -237,16 +215,6 @@ def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> Outco
 
 def ignore_progress(stage: str, iteration: int, objective: float) -> None:
     """Ignore an iteration: nobody follows a single one of many fits."""
-
-
-# ---- what comes out of them
-
-
-def _exposure(layout: ProcessLayout, family: PoissonExposure, fit: Fit) -> Exposure:
-    sides = (True, fit.users), (False, fit.items)
-    tables = [layout.arrays(is_user, state, family, fit.shared) for is_user, state in sides]
-    means = [np.asarray(table["shape"] / table["rate"]) for table in tables]
-    return Exposure(means[0], means[1], tuple(fit.objective), tables[0]["rate"], tables[1]["rate"])
 
 
 def _outcome(family: OutcomeFamily, layout: ProcessLayout, fit: Fit, exposure: Exposure | None, form: Form) -> Outcome:

@@ -60,7 +60,6 @@ def rank_popular(seen: Ratings, n: int, users: Ints | None = None) -> ListPlaces
 
 
 def _seen_by(seen: Ratings, users: Ints | None) -> tuple[Ints, tuple[Array, Array]]:
-    """Return the users to rank for, and what each of them has seen."""
     if users is None:
         users = np.arange(len(seen.user_key))
     of_theirs = np.isin(seen.user, users)
@@ -68,7 +67,6 @@ def _seen_by(seen: Ratings, users: Ints | None) -> tuple[Ints, tuple[Array, Arra
 
 
 def _confounder(model: Outcome, users: Ints) -> tuple[Array, Array]:
-    """Return the vectors of the confounder, as :func:`dcrec_spark.kernels.topn.top_n` takes them."""
     if model.exposure is None:
         return np.zeros((len(users), 0)), np.zeros((len(model.items), 0))
     pi, lam, form, gamma = model.exposure.users[users], model.exposure.items, model.form, model.gamma[users]

@@ -20,7 +20,7 @@ from dcrec_spark.local.data import Parts
 from dcrec_spark.local.fits import Exposure, Ints, Outcome, Ratings, fit_exposure, fit_outcome
 from dcrec_spark.local.lists import ListPlaces, rank_unseen
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
-from dcrec_spark.models.fitting.degeneracies import vanished
+from dcrec_spark.models.fitting.facts import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.spark.compat import collect_arrow
 from dcrec_spark.spark.lineage import broadcast, cores
@@ -130,7 +130,6 @@ class _Rows:
         return cls(ratings.of_users(users).of_items(items), users, items)
 
     def score(self, model: Outcome, pairs: Mapping[str, Array]) -> Array:
-        """Scores of a part's pairs."""
         unknown = ~(np.isin(pairs["user"], self.users) & np.isin(pairs["item"], self.items))
         if unknown.any():
             raise DataError(f"{unknown.sum()} of {len(unknown)} pairs are of users or items that no fit knows")
@@ -196,9 +195,7 @@ def side_by_side(
     """Yield ``function(shared, work)`` for each of ``works``, in their order, each computed by one task.
 
     Results arrive a few for each core at a time, so that the caller can record them. An error ends the job. The
-    caller has the results before it.
-
-    shared, works, results : can be pickled. Spark sends ``shared`` to each executor once.
+    caller has the results before it. Spark sends ``shared`` to each executor once. All can be pickled.
     """
     shared_value = broadcast(spark, (shared, list(works)))
 

@@ -18,11 +18,11 @@ from typing import Any, Self, TypeVar, cast
 import pyspark
 from pyspark.ml import Model
 from pyspark.ml.param import Param, Params
-from pyspark.ml.param.shared import HasCheckpointInterval, HasMaxIter, HasSeed, HasTol
+from pyspark.ml.param.shared import HasCheckpointInterval, HasMaxIter, HasPredictionCol, HasSeed, HasTol
 from pyspark.sql import DataFrame
 
 from dcrec_spark.settings.domains import Domain, Instance
-from dcrec_spark.settings.tables import FIT, IDS, Setting, params
+from dcrec_spark.settings.tables import FIT, IDS, OUTCOME, Setting, params
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = TypeVar("P", bound=Params)
@@ -59,8 +59,7 @@ _CLASSES: dict[str, type] = {"model": Model, "exposure": ExposureSource, "frame"
 def param(kind: type[T], setting: Setting) -> tuple[Param[T], Callable[[Params], T], Callable[[P, T], P]]:
     """Declare a Param in a class body, its getter and its setter. pyspark.ml replaces its parent for each instance.
 
-    The setter returns the estimator. It raises TypeError where the value is outside the Param's domain, and
-    AttributeError where a fitted model keeps the Param.
+    The setter raises TypeError outside the Param's domain, and AttributeError where a fitted model keeps the Param.
     """
     name, meaning = setting.param, setting.explain(as_param=True)
 
@@ -166,9 +165,7 @@ class SetsParams(CheckedParams):
     def setParams(self, **values: Any) -> Self:
         """Set the Params that are given, under the names of the constructor. The others keep their values.
 
-        Raises
-        ------
-        TypeError : there is no such Param, or it does not take the value.
+        Raises TypeError: there is no such Param, or it does not take the value.
         """
         known = [declared.name for declared in self.params]
         for name in values:
@@ -202,3 +199,47 @@ class HasFit(HasIds, HasCheckpointInterval, HasMaxIter, HasSeed, HasTol):
     exchange, getExchange, setExchange = param(str, _FIT["exchange"])
     checkpointInterval, getCheckpointInterval, setCheckpointInterval = inherited(_FIT["checkpointInterval"])
     precision, getPrecision, setPrecision = param(str, _FIT["precision"])
+
+
+_SETTINGS = params(OUTCOME)
+
+
+class OutcomeParams(HasFit, HasPredictionCol):
+    """Params of an outcome model and of its fit."""
+
+    ratingCol, getRatingCol, setRatingCol = param(str, _SETTINGS["ratingCol"])
+    predictionCol, getPredictionCol, setPredictionCol = inherited(_SETTINGS["predictionCol"])
+    coldStartStrategy, getColdStartStrategy, setColdStartStrategy = param(str, _SETTINGS["coldStartStrategy"])
+
+    outcome, getOutcome, setOutcome = param(str, _SETTINGS["outcome"])
+    adjustment, getAdjustment, setAdjustment = param(str, _SETTINGS["adjustment"])
+    confounder, getConfounder, setConfounder = param(str, _SETTINGS["confounder"])
+    confounderWeight, getConfounderWeight, setConfounderWeight = param(str, _SETTINGS["confounderWeight"])
+    confounderLink, getConfounderLink, setConfounderLink = param(str, _SETTINGS["confounderLink"])
+    leaveOneOut, getLeaveOneOut, setLeaveOneOut = param(bool, _SETTINGS["leaveOneOut"])
+    rank, getRank, setRank = param(int, _SETTINGS["rank"])
+    exposureRank, getExposureRank, setExposureRank = param(int, _SETTINGS["exposureRank"])
+    alpha, getAlpha, setAlpha = param(float, _SETTINGS["alpha"])
+    unobservedWeight, getUnobservedWeight, setUnobservedWeight = optional(float, _SETTINGS["unobservedWeight"])
+    fitBiases, getFitBiases, setFitBiases = param(bool, _SETTINGS["fitBiases"])
+    fitIntercept, getFitIntercept, setFitIntercept = param(bool, _SETTINGS["fitIntercept"])
+
+    regParam, getRegParam, setRegParam = param(float, _SETTINGS["regParam"])
+    biasReg, getBiasReg, setBiasReg = param(float, _SETTINGS["biasReg"])
+    confounderReg, getConfounderReg, setConfounderReg = param(float, _SETTINGS["confounderReg"])
+    regByCount, getRegByCount, setRegByCount = param(bool, _SETTINGS["regByCount"])
+    gammaShape, getGammaShape, setGammaShape = param(float, _SETTINGS["gammaShape"])
+    gammaRate, getGammaRate, setGammaRate = param(float, _SETTINGS["gammaRate"])
+    propensityCol, getPropensityCol, setPropensityCol = optional(str, _SETTINGS["propensityCol"])
+    weightCap, getWeightCap, setWeightCap = optional(float, _SETTINGS["weightCap"])
+
+    exposureWeight, getExposureWeight, setExposureWeight = param(float, _SETTINGS["exposureWeight"])
+    solver, getSolver, setSolver = param(str, _SETTINGS["solver"])
+
+
+class OutcomeFitParams(SetsParams, OutcomeParams):
+    """Params of the estimator."""
+
+    exposureModel, getExposureModel, setExposureModel = optional(object, _SETTINGS["exposureModel"])
+    userFeatures, getUserFeatures, setUserFeatures = optional(DataFrame, _SETTINGS["userFeatures"])
+    itemFeatures, getItemFeatures, setItemFeatures = optional(DataFrame, _SETTINGS["itemFeatures"])

@@ -50,13 +50,11 @@ class Number(Domain):
 
     @property
     def expected(self) -> str:
-        """The numbers in words, with their limits."""
         limits = [f">= {number_text(self.low)}"] * (self.low > -math.inf)
         limits += [f"<= {number_text(self.high)}"] * (self.high < math.inf)
         return " ".join([f"a {'whole' if self.type is int else 'finite'} number", " and ".join(limits)]).rstrip()
 
     def _plain(self, value: Any) -> int | float | None:
-        """Return the number as ``int`` or ``float``. NumPy's numbers are numbers too."""
         if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
             return None
         number: Any = value  # Real promises no comparison with float
@@ -74,7 +72,6 @@ class Choice(Domain):
 
     @property
     def expected(self) -> str:
-        """The names."""
         return f"one of {', '.join(self.options)}"
 
     def _plain(self, value: Any) -> str | None:
@@ -114,7 +111,6 @@ class Instance(Domain):
 
     @property
     def expected(self) -> str:
-        """What is expected."""
         return self.words
 
     def _plain(self, value: Any) -> Any:

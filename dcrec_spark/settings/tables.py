@@ -61,7 +61,6 @@ class Setting:
 
     @property
     def param(self) -> str:
-        """Its name as a Param."""
         return camel_case(self.name)
 
     def explain(self, as_param: bool) -> str:

@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
-from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
+from dcrec_spark.models.fitting.layout_settings import Driver, LayoutSettings
 from dcrec_spark.spark.compat import frame_of_arrow
 from dcrec_spark.spark.session import build_session
 from tests.faults.programs import tell, told
@@ -131,9 +131,9 @@ def in_the_driver(number: int, rank: int) -> dict[str, float]:
     spark = build_session("memory", "local[2]", {"spark.driver.memory": "3g"})
     allowed, decide = list[float](), LayoutSettings.is_local
 
-    def noted(self: LayoutSettings, collected: CollectedSize, rows: Callable[[], int], driver: Driver) -> bool:
-        allowed.append(self.bytes_in_process(collected, rows()))
-        return decide(self, collected, rows, driver)
+    def noted(self: LayoutSettings, number: int, width: int, rows: Callable[[], int], driver: Driver) -> bool:
+        allowed.append(self.bytes_in_process(number, width, rows()))
+        return decide(self, number, width, rows, driver)
 
     LayoutSettings.is_local = noted  # type: ignore[method-assign]
 

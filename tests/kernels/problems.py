@@ -9,7 +9,7 @@ from dcrec_spark.kernels import ridge as kernel
 from dcrec_spark.kernels import ridge_sums
 from dcrec_spark.kernels.csr import CountBlock
 from dcrec_spark.kernels.gamma import Floats, geometric_mean
-from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared, System
+from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, RowSystems, Shared
 from tests.problems import count_block, csr, random_counts
 from tests.reference import poisson, ridge
 from tests.reference.poisson import Array
@@ -37,12 +37,13 @@ def factors_of(seed: int, n: int, width: int, dtype: str = "float64") -> Floats:
     return np.exp(np.random.default_rng(seed).uniform(-4.0, 3.0, (n, width))).astype(dtype)
 
 
-def equations_of(seed: int, block: CountBlock, n_cols: int, width: int, bordered: bool) -> System:
+def equations_of(seed: int, block: CountBlock, n_cols: int, width: int, bordered: bool) -> RowSystems:
     """Normal equations of the block's rows, some of its curvatures below 0, none that is not positive definite."""
     rng = np.random.default_rng(seed)
     n, nonzeros, dtype = len(block.row_ptr) - 1, len(block.col), block.counts.dtype
     root = rng.standard_normal((width, width))
-    arrays = {
+    numbers = {
+        "a_hat": block.a_hat if bordered else block.a_hat[:0],
         "sources": rng.standard_normal((n_cols, width)),
         "curvature": rng.uniform(-0.01, 2.0, nonzeros),
         "pull": rng.standard_normal(nonzeros),
@@ -51,20 +52,21 @@ def equations_of(seed: int, block: CountBlock, n_cols: int, width: int, bordered
         "border": 0.1 * rng.standard_normal((n, width if bordered else 0)),
         "right": rng.standard_normal((n, width)),
     }
-    return System(**{name: value.astype(dtype) for name, value in arrays.items()}, rank=width - bordered)
+    arrays = {name: value.astype(dtype) for name, value in numbers.items()}
+    return RowSystems(block.row_ptr, block.col, **arrays, rank=width - bordered)
 
 
-def row_equations(block: RatingBlock, system: System) -> Equations:
+def row_equations(system: RowSystems) -> Equations:
     """A = base + diag(ridge) + border + X' diag(curvature) X and b = right + X' pull of each row, dense."""
     equations = []
     for u in range(len(system.right)):
-        pairs = slice(block.row_ptr[u], block.row_ptr[u + 1])
-        columns = [system.sources[block.col[pairs], : system.rank].astype(float)]
+        pairs = slice(system.row_ptr[u], system.row_ptr[u + 1])
+        columns = [system.sources[system.col[pairs], : system.rank].astype(float)]
         if system.has_bias:
             columns.append(np.ones((len(columns[0]), 1)))
         left = system.base + np.diag(system.ridge[u].astype(float))
         if system.is_bordered:
-            columns.append(block.a_hat[pairs, None])
+            columns.append(system.a_hat[pairs, None])
             left[-1] += system.border[u]
             left[:-1, -1] += system.border[u, :-1]
         x = np.hstack(columns)
@@ -134,13 +136,13 @@ class RidgeProblem(NamedTuple):
         items: Any = {name: getattr(self.start, name).astype(np.float32) for name in ("beta", "item_bias", "rho")}
         return self._replace(users=blocks[0], items=blocks[1], start=replace(self.start, **items))
 
-    def users_system(self, x: ridge.Unknowns, block: RatingBlock | None = None) -> System:
+    def users_system(self, x: ridge.Unknowns, block: RatingBlock | None = None) -> RowSystems:
         """Equations of the users, or of another block of them, given the items."""
         items, shared = self.rows(x)[1], Shared(x.intercept, x.gamma)
         sums = ridge_sums.side_sums(items, self.items.exposure, self.design, False)
         return kernel.row_systems(block or self.users, items, sums, shared, self.design, self.reg, of_users=True)
 
-    def items_system(self, x: ridge.Unknowns) -> System:
+    def items_system(self, x: ridge.Unknowns) -> RowSystems:
         users, shared = self.rows(x)[0], Shared(x.intercept, x.gamma)
         sums = ridge_sums.side_sums(users, self.users.exposure, self.design, True)
         return kernel.row_systems(self.items, users, sums, shared, self.design, self.reg, of_users=False)

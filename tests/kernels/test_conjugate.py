@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcrec_spark.kernels import solvers
-from dcrec_spark.kernels.ridge_terms import RatingBlock, System
+from dcrec_spark.kernels.ridge_terms import RowSystems
 from dcrec_spark.kernels.solvers import descend
 from tests.kernels.problems import problem_of, row_equations
 from tests.reference.poisson import Array
@@ -14,15 +14,15 @@ from tests.reference.poisson import Array
 SEEDS = st.integers(0, 2**32)
 kinds = pytest.mark.parametrize("kind", ["classical", "biases-everywhere-by-count", "pooled", "pooled-everywhere"])
 examples = settings(max_examples=10)
-Problem = tuple[RatingBlock, System, Array]
+Problem = tuple[RowSystems, Array]
 
 
 def problems_of(seed: int, kind: str) -> tuple[Problem, Problem]:
-    """Block and equations of users and of items, and somewhere to start; some rows have no ratings."""
+    """Equations of users and of items, and somewhere to start; some rows have no ratings."""
     p, rng = problem_of(seed, kind), np.random.default_rng(seed)
     of_users, of_items = p.users_system(p.start), p.items_system(p.start)
     users, items = (rng.standard_normal(of.right.shape) for of in (of_users, of_items))
-    return (p.users, of_users, users), (p.items, of_items, items)
+    return (of_users, users), (of_items, items)
 
 
 def assert_near(found: Array, expected: Array, start: Array, tolerance: float) -> None:
@@ -35,18 +35,18 @@ def assert_near(found: Array, expected: Array, start: Array, tolerance: float) -
 @given(seed=SEEDS)
 def test_many_steps_end_where_cholesky_does(seed: int, kind: str) -> None:
     """Preference, bias and confounder weight in one system, as it is solved."""
-    for block, system, start in problems_of(seed, kind):
-        assert_near(descend(block, system, start, 60), solvers.solve_rows(block, system), start, 1e-8)
+    for system, start in problems_of(seed, kind):
+        assert_near(descend(system, start, 60), solvers.solve_rows(system), start, 1e-8)
 
 
 @kinds
 @examples
 @given(seed=SEEDS)
 def test_steps_end_where_the_loss_is_smallest_of_all_that_they_reach(seed: int, kind: str) -> None:
-    for block, system, start in problems_of(seed, kind):
+    for system, start in problems_of(seed, kind):
         for steps in (1, 2):
-            expected = [best_of(steps, x, *row) for x, row in zip(start, row_equations(block, system), strict=True)]
-            assert_near(descend(block, system, start, steps), np.array(expected), start, 1e-7)
+            expected = [best_of(steps, x, *row) for x, row in zip(start, row_equations(system), strict=True)]
+            assert_near(descend(system, start, steps), np.array(expected), start, 1e-7)
 
 
 def best_of(steps: int, x: Array, a: Array, b: Array) -> Array:

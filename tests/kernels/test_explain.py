@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcrec_spark.kernels import explain, solvers
-from dcrec_spark.kernels.explain import Explained, UserGammas, Wanted, explain_poisson, explain_ridge
-from dcrec_spark.kernels.ridge_terms import System
+from dcrec_spark.kernels.explain import Explained, Wanted, explain_poisson, explain_ridge
+from dcrec_spark.kernels.ridge_terms import RowSystems
 from tests.kernels.problems import PoissonProblem, RidgeProblem, g, poisson_problem, problem_of
 from tests.problems import assert_same
 from tests.reference import explain as dense
@@ -27,7 +27,7 @@ class Setup(NamedTuple):
 
     problem: RidgeProblem
     x: ridge.Unknowns
-    system: System
+    system: RowSystems
 
     @classmethod
     def of(cls, seed: int, kind: str) -> "Setup":
@@ -37,7 +37,7 @@ class Setup(NamedTuple):
 
     def explained(self, reasons: int = 99) -> Explained:
         wanted = every_pair(*self.problem.observed.shape, len(self.problem.users.col), reasons)
-        return explain_ridge(self.problem.users, self.system, wanted, self.x.beta.shape[1])
+        return explain_ridge(self.system, wanted, self.x.beta.shape[1])
 
 
 def every_pair(n_users: int, n_items: int, nonzeros: int, reasons: int = 99) -> Wanted:
@@ -65,7 +65,7 @@ def test_least_squares_matches_the_dense_reference_and_adds_up(seed: int, kind: 
     largest = np.abs(np.nan_to_num(table)).max(initial=1e-300)
     np.testing.assert_allclose(table_of(found, p.users.col, shape), table, rtol=1e-8, atol=1e-9 * largest)
     np.testing.assert_allclose(found.baseline, baseline, rtol=1e-8, atol=1e-9 * largest)
-    users = solvers.solve_rows(p.users, setup.system)[:, : setup.x.beta.shape[1]]
+    users = solvers.solve_rows(setup.system)[:, : setup.x.beta.shape[1]]
     assert_same(found.preference, (users @ setup.x.beta.T).reshape(-1), 1e-9)
     assert (found.others == 0).all()
 
@@ -94,7 +94,7 @@ def explained_poisson(p: PoissonProblem) -> tuple[Explained, Array]:
     """And the items of the nonzeros."""
     block, prior, shape, rate = p.users()
     cols, wanted = g(p.state.item_shape, p.state.item_rate), every_pair(*p.observed.shape, len(block.col))
-    return explain_poisson(block, UserGammas(prior, shape, rate), cols, p.state.item_mean, wanted), block.col
+    return explain_poisson(block, prior, shape, rate, cols, p.state.item_mean, wanted), block.col
 
 
 @pytest.mark.parametrize("confounder", ["user", "global"])

@@ -29,7 +29,7 @@ from dcrec_spark.local.lists import judge
 from dcrec_spark.local.trial import ROUNDS, Bench, Trial, weights_of
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
-from dcrec_spark.models.fitting.degeneracies import vanished
+from dcrec_spark.models.fitting.facts import vanished
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.spark.lineage import cores
 

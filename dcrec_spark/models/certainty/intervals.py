@@ -7,42 +7,35 @@
 The systems are those that the fit solved, made anew from its ratings and the model's factors. Nothing is fitted.
 """
 
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import numpy as np
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+from scipy.special import ndtri
 
 from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError, DataError, cut
-from dcrec_spark.kernels.certainty import Noise, noise, reach
+from dcrec_spark.kernels.certainty import Noise, noise, odds_of_shift
 from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.models.certainty.overlap import ROW, by_exposure, memory_frame, smallest_of_rows
-from dcrec_spark.models.explain.inputs import (
-    AGREEMENT,
-    PAIR,
-    inbox_idx,
-    lay_out_pairs,
-    pairs_of,
-    require_known,
-    with_exposure_term,
-)
 from dcrec_spark.models.families.base import Assessing, Assessor
-from dcrec_spark.models.fitting.checks import observed
-from dcrec_spark.models.fitting.confounder import propensities
-from dcrec_spark.models.fitting.facts import FittedOutcome
+from dcrec_spark.models.fitting.attach import propensities
+from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.fitting.fit_resources import FitResources
+from dcrec_spark.models.fitting.fitted import AGREEMENT, PAIR, FittedOutcome, inbox_idx
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
 
 _PLACES = ["user_idx", "item_idx"]
-# Array in the memory of a block -> its column in a table, and the type of that.
-_ITEM, _USER = {"other_idx": ("item_idx", "long")}, {"other_idx": ("user_idx", "long")}
-_OUTSIDE = {**_ITEM, "extrapolates": ("extrapolates", "boolean")}
-_OF_USERS = {**_ITEM, "prediction": ("prediction", "double"), "spread": ("user_spread", "double")}
-_OF_ITEMS = {**_USER, "spread": ("item_spread", "double")}
+# Columns of the wanted pairs, by blocks of users and of items.
+_OUTSIDE = {"item_idx": "long", "extrapolates": "boolean"}
+_OF_USERS = {"item_idx": "long", "prediction": "double", "user_spread": "double"}
+_OF_ITEMS = {"user_idx": "long", "item_spread": "double"}
 
 
 def predict_intervals(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, coverage: float) -> DataFrame:
@@ -51,7 +44,7 @@ def predict_intervals(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFram
     with FitResources() as resources:
         resources.enter(few_partitions(pairs.sparkSession))
         # Read several times; uncut, a long plan of the caller's would be repeated each time.
-        wanted = resources.add(keep(pairs_of(fitted, pairs).distinct())).frame
+        wanted = resources.add(keep(fitted.pairs_of(pairs).distinct())).frame
         intervals, _ = intervals_of(fitted, wanted, ratings, float(coverage), resources)
         intervals = intervals.persist()
         intervals.count()
@@ -83,17 +76,17 @@ def intervals_of(
 
     The frame lives as long as the resources, in which ``wanted`` is kept already.
     """
-    pairs_of(fitted, ratings)
-    rated = resources.add(keep(observed(ratings, fitted.params.getOrDefault("validationIndicatorCol")))).frame
-    known = pairs_of(fitted, rated)
+    fitted.require_pairs(ratings)
+    rated = resources.add(keep(fitted.observed(ratings))).frame
+    known = fitted.pairs_of(rated)
     stranger = known.join(fitted.users.select(F.col("id").alias("user_id")), "user_id", "left_anti").first()
     if stranger:
         raise DataError(
             f"ratings has user {cut(stranger['user_id'])}, who is not in the model: an item's interval depends on all "
             "who rated it; fold in new users and ask the extended model, not one of the new users alone"
         )
-    require_known(fitted, wanted, known, "assess")
-    layout = lay_out_pairs(fitted, wanted, rated, resources, everyone=True)
+    fitted.require_known(wanted, known, "assess")
+    layout = fitted.lay_out_pairs(wanted, rated, resources, everyone=True)
     intervals, level = _intervals(fitted, layout, coverage, resources)
     for name, table in (("user", fitted.users), ("item", fitted.items)):
         ids = table.select(F.col("idx").alias(f"{name}_idx"), F.col("id").alias(f"{name}_id"))
@@ -109,7 +102,7 @@ def _intervals(
     if fitted.exposure is not None:
         kernel = partial(beyond, size=(layout.items.n_rows, layout.items.n_blocks))
         outside = by_exposure(fitted, fitted.exposure, layout, kernel, _OUTSIDE, resources)
-    layout = with_exposure_term(fitted, layout, resources)
+    layout = fitted.with_exposure_term(layout, resources)
     users, items = _assessed(fitted, layout, resources)
     disagreeing = int(users.sums["disagreeing"])
     if disagreeing:  # items move on after their last turn, and may differ
@@ -123,14 +116,14 @@ def _intervals(
             f"the fit leaves {level.freedom:.3g} degrees of freedom of {float(users.sums['count']):.0f} ratings, and "
             "their noise can't be estimated: raise regParam, or lower the rank, and fit again"
         )
-    assessed = memory_frame(layout, True, users, "user_idx", _OF_USERS)
-    assessed = assessed.join(memory_frame(layout, False, items, "item_idx", _OF_ITEMS), _PLACES)
+    assessed = memory_frame(layout, True, users, _OF_USERS)
+    assessed = assessed.join(memory_frame(layout, False, items, _OF_ITEMS), _PLACES)
     if outside is None:
         assessed = assessed.withColumn("extrapolates", F.lit(None).cast("boolean"))
     else:
         assessed = assessed.join(outside, _PLACES)
     variance = F.lit(level.variance) * (F.lit(1.0 / level.weight) + F.col("user_spread") + F.col("item_spread"))
-    width = F.lit(reach(coverage)) * F.sqrt(variance)
+    width = F.lit(float(ndtri(0.5 + coverage / 2.0))) * F.sqrt(variance)
     low, high = (F.col("prediction") - width).alias("low"), (F.col("prediction") + width).alias("high")
     return assessed.select(*_PLACES, "prediction", low, high, "extrapolates"), level
 
@@ -152,12 +145,14 @@ def _assessed(fitted: FittedOutcome, layout: Layout, resources: FitResources) ->
         ):
             assessor = _assessing(fitted).assessor(steps, fitted.facts.shared, is_user)
             size = other.n_rows, other.n_blocks
-            kernel = partial(assess, assessor=assessor, size=size, tolerance=tolerance)
+            kernel = partial(assess, assessor=assessor, size=size, tolerance=tolerance, is_user=is_user)
             states.append(resources.add(side.remember(kernel, source, memory)))
     return states[0], states[1]
 
 
-def assess(inputs: KernelInput, *, assessor: Assessor, size: tuple[int, int], tolerance: float) -> Update:
+def assess(
+    inputs: KernelInput, *, assessor: Assessor, size: tuple[int, int], tolerance: float, is_user: bool
+) -> Update:
     """Assess the wanted pairs of one block, and count the rows that the tolerance does not allow to be the model's."""
     certainty = assessor(inputs)
     difference = certainty.solved - certainty.fitted
@@ -165,8 +160,8 @@ def assess(inputs: KernelInput, *, assessor: Assessor, size: tuple[int, int], to
     disagreeing = ~(distance <= tolerance * length)
     memory = {
         ROW: rows_of(inputs.block.held_out.row_ptr),
-        "other_idx": inbox_idx(inputs, size)[inputs.block.held_out.col],
-        "spread": certainty.spread,
+        "item_idx" if is_user else "user_idx": inbox_idx(inputs, size)[inputs.block.held_out.col],
+        "user_spread" if is_user else "item_spread": certainty.spread,
     }
     if certainty.prediction is not None:
         memory["prediction"] = certainty.prediction
@@ -180,5 +175,86 @@ def beyond(inputs: KernelInput, *, size: tuple[int, int]) -> Update:
     smallest = smallest_of_rows(block.fitted.row_ptr, propensities(inputs, block.fitted, is_fitted=True))
     row = rows_of(block.held_out.row_ptr)
     beyond = propensities(inputs, block.held_out, is_fitted=False) < smallest[row]
-    memory = {ROW: row, "other_idx": inbox_idx(inputs, size)[block.held_out.col], "extrapolates": beyond}
+    memory = {ROW: row, "item_idx": inbox_idx(inputs, size)[block.held_out.col], "extrapolates": beyond}
     return Update(np.empty((len(smallest), 0)), {}, memory)
+
+
+_GAP, _ODDS = "__gap", "odds_to_change"
+_PLACE, _WITHIN = "__place", "__gap_within_category"
+
+
+def sure_lists(
+    fitted: FittedOutcome,
+    best: Callable[[int, int | None], DataFrame],
+    n: int,
+    ratings: DataFrame,
+    coverage: float,
+    most: int | None = None,
+) -> DataFrame:
+    """Return what :meth:`DeconfoundedMFModel.recommendationTable` returns, with intervals, cached.
+
+    the n + 1 best unseen items ─┬─ intervals of the first n, and the noise of the ratings ─┐
+                                 └─ the gap to what could take a place ─────────────────────┴─ odds to change
+
+    Under a limit on each category an item outside may take the place of any in the list if its category is not full,
+    else that of one of its own category. So one item more of each full category is ranked too. Only exchanges of two
+    items matter: the lists that keep to such limits are a matroid, in which one that no exchange betters is the best.
+
+    best : makes the so many best items of each user, with ``most`` of one ``category`` at most.
+    """
+    require_intervals(fitted, coverage)
+    require_number("n", n)
+    if most is not None:
+        require_number("maxPerCategory", most)
+    # Of n items n // most categories may be full.
+    ranked = best(n + 1, None) if most is None else best(n + 1 + n // most, most + 1)
+    with FitResources() as resources:
+        resources.enter(few_partitions(ranked.sparkSession))
+        ranked = _with_gaps(ranked) if most is None else _with_gaps_under_limit(ranked, most)
+        if fitted.params.getOrDefault("exposureWeight") > 0:  # places differ by more than their scores
+            ranked = ranked.withColumn(_GAP, F.lit(None).cast("double"))
+        ranked = resources.add(keep(ranked.where(F.col("rank") <= n))).frame
+        intervals, level = intervals_of(fitted, ranked.select(*PAIR), ratings, float(coverage), resources)
+        sure = ranked.join(intervals.drop("prediction"), PAIR)
+        deviation = float(np.sqrt(level.variance / level.weight))
+        columns = [*ranked.columns, "low", "high", "extrapolates"]
+        table = _with_odds(sure.select(*columns), deviation).persist()
+        table.count()
+    return table
+
+
+def _with_gaps(ranked: DataFrame) -> DataFrame:
+    """Add how far each place is above the next. Null where there is none."""
+    following = F.lead("score").over(Window.partitionBy("user_id").orderBy("rank"))
+    return ranked.withColumn(_GAP, F.col("score") - following)
+
+
+def _with_gaps_under_limit(ranked: DataFrame, most: int) -> DataFrame:
+    """Add the smallest gap of an exchange that changes who is in the list up to each place, under a limit."""
+    of_user = Window.partitionBy("user_id").orderBy("rank")
+    alike = Window.partitionBy("user_id", "category").orderBy("rank")
+    place = F.when(F.col("category").isNotNull(), F.row_number().over(alike))
+    within = F.when(place == most, F.col("score") - F.lead("score").over(alike))
+    lists = ranked.withColumns({_PLACE: place, _WITHIN: within})
+    lists = lists.where(F.col(_PLACE).isNull() | (F.col(_PLACE) <= most))
+    lists = _with_gaps(lists.withColumn("rank", F.row_number().over(of_user).cast("long")))
+    least = F.min(_WITHIN).over(of_user.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    return lists.withColumn(_GAP, F.least(_GAP, least)).drop("category", _PLACE, _WITHIN)
+
+
+def _with_odds(gaps: DataFrame, deviation: float) -> DataFrame:
+    """Turn the gap to the next place into odds. Null where there is no next place.
+
+    deviation : of the noise of a rating. Two places change where one may fall by as much as the other one rises, half
+    of the gap each.
+    """
+    columns = [field for field in gaps.schema if field.name != _GAP]
+    schema = ", ".join([*(f"`{field.name}` {field.dataType.simpleString()}" for field in columns), f"{_ODDS} double"])
+
+    def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            gap = batch[_GAP].to_numpy(zero_copy_only=False).astype(np.float64)
+            odds = pa.array(odds_of_shift(gap / (2.0 * deviation)), from_pandas=True)
+            yield batch.drop_columns([_GAP]).append_column(_ODDS, odds)
+
+    return gaps.mapInArrow(add, schema)

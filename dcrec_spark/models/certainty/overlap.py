@@ -13,15 +13,13 @@ from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.kernels.certainty import effective_size
+from dcrec_spark.kernels.certainty import sensitivity_bounds
 from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.exposure import SMALLEST
-from dcrec_spark.kernels.sensitivity import sensitivity_bounds
-from dcrec_spark.models.explain.inputs import exposure_states
-from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
-from dcrec_spark.models.fitting.confounder import LEAVE_ONE_OUT, propensities, sent
-from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome
+from dcrec_spark.models.families.base import Family
+from dcrec_spark.models.fitting.attach import LEAVE_ONE_OUT, propensities, sent
 from dcrec_spark.models.fitting.fit_resources import FitResources
+from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import layout_settings
@@ -31,7 +29,7 @@ from dcrec_spark.spark.planning import few_partitions
 # Name of the array of places in the block: of each row, or of the row of each wanted pair.
 ROW = "row"
 OVERLAP = ("effective_ratings", "smallest_propensity", "mean_rating", "mean_low", "mean_high")
-_COLUMNS = {"ratings": ("ratings", "long"), **{name: (name, "double") for name in OVERLAP}}
+_COLUMNS = {"ratings": "long", **dict.fromkeys(OVERLAP, "double")}
 
 
 def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: Sequence[str]) -> list[DataFrame]:
@@ -48,7 +46,7 @@ def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: S
         )
     with FitResources() as resources:
         resources.enter(few_partitions(ratings.sparkSession))
-        layout, kernel = _lay_out(fitted, fitted.exposure, ratings, resources), partial(overlap, odds=float(odds))
+        layout, kernel = _lay_out(fitted, ratings, resources), partial(overlap, odds=float(odds))
         tables = []
         for side in sides:
             is_user = side == "user"
@@ -62,38 +60,31 @@ def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: S
 
 def by_exposure(
     fitted: FittedOutcome,
-    exposure: FittedExposure,
+    exposure: Family,
     layout: Layout,
     kernel: Kernel,
-    columns: Mapping[str, tuple[str, str]],
+    columns: Mapping[str, str],
     resources: FitResources,
     is_user: bool = True,
 ) -> DataFrame:
-    """Run a kernel on the blocks of users that meets the items' exposure factors: a table, with ``user_idx``.
-
-    columns : of the table, as :func:`memory_frame` takes them.
-    is_user : else it is the blocks of items that meet the users' factors: a table with ``item_idx``.
-    """
-    users, items = exposure_states(fitted, exposure, layout, resources)
+    """Run a kernel on blocks of users, or of items, that meet the other side's exposure factors: a memory frame."""
+    users, items = fitted.exposure_states(exposure, layout, resources)
     with layout.environment():
         here, there = (layout.users, users), (layout.items, items)
         here, there = (here, there) if is_user else (there, here)
         source = resources.add(there[0].half_step(partial(sent, term=LEAVE_ONE_OUT), previous=there[1]))
         state = resources.add(here[0].remember(kernel, source, here[1]))
         # Read before the blocks are given a confounder, which frees these.
-        row_idx = "user_idx" if is_user else "item_idx"
-        table = resources.cache(memory_frame(layout, is_user, state, row_idx, columns))
+        table = resources.cache(memory_frame(layout, is_user, state, columns))
         table.count()
     return table
 
 
-def _lay_out(fitted: FittedOutcome, exposure: FittedExposure, ratings: DataFrame, resources: FitResources) -> Layout:
-    (user, item), rating, count = fitted.id_columns, fitted.params.getOrDefault("ratingCol"), exposure.count_column
-    require_columns(ratings, [user, item], [rating, *([count] if count else [])])
-    require_ids_alike(ratings, (user, item), (fitted.users, fitted.items))
-    known = fitted.users.select(F.col("id").alias(user))
-    ratings = observed(ratings, fitted.params.getOrDefault("validationIndicatorCol")).join(known, user, "left_semi")
-    values = {"rating": f"`{rating}`", **exposure_values(count)}
+def _lay_out(fitted: FittedOutcome, ratings: DataFrame, resources: FitResources) -> Layout:
+    (user, item), rating = fitted.id_columns, fitted.params.getOrDefault("ratingCol")
+    fitted.require_pairs(ratings, rating, fitted.count_column)
+    ratings = fitted.observed(ratings).join(fitted.users.select(F.col("id").alias(user)), user, "left_semi")
+    values = {"rating": f"`{rating}`", **exposure_values(fitted.count_column)}
     settings = replace(layout_settings(fitted.params, fitted.row_width), precision="float64")
     return lay_out(ratings, user, item, values, settings, resources, frozen={"item": fitted.items.select("id", "idx")})
 
@@ -107,8 +98,10 @@ def overlap(inputs: KernelInput, *, odds: float) -> Update:
     table[:, 1] = smallest_of_rows(row_ptr, p)
     for row in np.flatnonzero(np.diff(row_ptr)):
         of_row = slice(row_ptr[row], row_ptr[row + 1])
-        bounds = sensitivity_bounds(rating[of_row], floored[of_row], odds)
-        table[row, [0, 2, 3, 4]] = effective_size(1.0 / floored[of_row]), *bounds
+        weight = 1.0 / floored[of_row]
+        # (sum w)^2 / sum w^2: the number of equal weights with as much information.
+        table[row, 0] = weight.sum() ** 2 / (weight @ weight)
+        table[row, 2:] = sensitivity_bounds(rating[of_row], floored[of_row], odds)
     columns = dict(zip(OVERLAP, np.ascontiguousarray(table.T), strict=True))
     memory = {ROW: np.arange(len(table)), "ratings": np.diff(row_ptr), **columns}
     return Update(np.empty((len(table), 0)), {}, memory)
@@ -121,17 +114,16 @@ def smallest_of_rows(row_ptr: Array, p: Array) -> Array:
     return smallest
 
 
-def memory_frame(
-    layout: Layout, is_user: bool, state: State, row_idx: str, columns: Mapping[str, tuple[str, str]]
-) -> DataFrame:
-    """Return the memories of a side's blocks as a table: the rows' ``idx`` as ``row_idx``, and ``columns``."""
+def memory_frame(layout: Layout, is_user: bool, state: State, columns: Mapping[str, str]) -> DataFrame:
+    """Return the memories of a side's blocks as a table: its ``user_idx`` or ``item_idx``, and ``columns`` of types."""
     n_blocks = (layout.users if is_user else layout.items).n_blocks
+    row_idx = "user_idx" if is_user else "item_idx"
 
     def rows(block: int, memory: Arrays) -> pa.RecordBatch:
         idx = np.asarray(memory[ROW], np.int64) * n_blocks + block
         return pa.RecordBatch.from_pydict(
-            {row_idx: pa.array(idx), **{name: pa.array(memory[key]) for key, (name, _) in columns.items()}}
+            {row_idx: pa.array(idx), **{name: pa.array(memory[name]) for name in columns}}
         )
 
-    schema = ", ".join([f"{row_idx} long", *(f"{name} {kind}" for name, kind in columns.values())])
+    schema = ", ".join(f"{name} {kind}" for name, kind in {row_idx: "long", **columns}.items())
     return layout.memory_table(is_user, state, rows, schema)

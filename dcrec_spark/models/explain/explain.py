@@ -15,26 +15,16 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.blocks import Block
-from dcrec_spark.engine.cells import Array, Arrays
+from dcrec_spark.engine.cells import Arrays
 from dcrec_spark.engine.kernel_input import KernelInput, Update
 from dcrec_spark.errors import ConfigError, DataError, cut
 from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.explain import Wanted
-from dcrec_spark.models.explain.inputs import (
-    AGREEMENT,
-    PAIR,
-    inbox_idx,
-    lay_out_pairs,
-    pairs_of,
-    ratings_of,
-    require_known,
-    with_exposure_term,
-)
 from dcrec_spark.models.explain.text import look_up
-from dcrec_spark.models.families.base import BlockExplanation, Explainer
-from dcrec_spark.models.fitting.facts import FittedOutcome
+from dcrec_spark.models.families.base import Explainer
+from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.fitting.fit_resources import FitResources
+from dcrec_spark.models.fitting.fitted import AGREEMENT, PAIR, FittedOutcome, inbox_idx
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.spark.lineage import keep
 from dcrec_spark.spark.planning import few_partitions
@@ -48,22 +38,18 @@ REASON = {"item_idx": "long", "rating": "double", "contribution": "double"}
 def explain_pairs(
     fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, n: int, complete: Callable[[DataFrame], DataFrame]
 ) -> DataFrame:
-    """Return what :meth:`DeconfoundedMFModel.explain` returns, cached.
-
-    complete : adds columns to the explanations.
-
-    Raises DataError: see there. ConfigError: the model's family can't be explained. ValueError: n is no number of
-    reasons.
-    """
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ValueError(f"n: found {n!r}, expected a whole number of reasons >= 1")
+    """Return what :meth:`DeconfoundedMFModel.explain` returns, cached. complete : adds columns to the explanations."""
+    require_number("n", n, "reasons")
     with FitResources() as resources:
         resources.enter(few_partitions(pairs.sparkSession))
         # Both are read often below: uncut, a long plan of the caller's would be repeated each time, and then again.
-        wanted = resources.add(keep(pairs_of(fitted, pairs).distinct())).frame
-        rated = resources.add(keep(ratings_of(fitted, wanted, ratings))).frame
-        require_known(fitted, wanted, pairs_of(fitted, rated))
-        layout = lay_out_pairs(fitted, wanted, rated, resources)
+        wanted = resources.add(keep(fitted.pairs_of(pairs).distinct())).frame
+        fitted.require_pairs(ratings)
+        users = wanted.select(F.col("user_id").alias(fitted.id_columns[0])).distinct()
+        rated = fitted.observed(ratings).join(users, fitted.id_columns[0], "left_semi")
+        rated = resources.add(keep(rated)).frame
+        fitted.require_known(wanted, fitted.pairs_of(rated), "explain")
+        layout = fitted.lay_out_pairs(wanted, rated, resources)
         explained = complete(_with_ids(fitted, layout, _explained(fitted, layout, n, resources))).persist()
         explained.count()
     return explained
@@ -72,7 +58,7 @@ def explain_pairs(
 def _explained(fitted: FittedOutcome, layout: Layout, n: int, resources: FitResources) -> DataFrame:
     """``user_idx, item_idx``, NUMBERS and ``reasons`` of each wanted pair, in double precision whatever the fit's."""
     family = fitted.family
-    layout = with_exposure_term(fitted, layout, resources)
+    layout = fitted.with_exposure_term(layout, resources)
     steps = family.steps(layout, precision="float64")
     explainer = family.explainer(steps, fitted.facts.shared)
     if explainer is None:
@@ -146,35 +132,25 @@ def plain_reason(entry: Column) -> Column:
 def explain_block(
     inputs: KernelInput, *, explainer: Explainer, reasons: int, size: tuple[int, int], tolerance: float
 ) -> Update:
-    """Explain the wanted pairs of one block of users: the memory is what they are made of, see :func:`_memory_of`.
+    """Explain the wanted pairs of one block of users, which holds them as held-out ones: their items are in the inbox.
 
-    The blocks hold the wanted pairs as held-out ones, so that the factors of their items are in the inbox.
+    Memory: of each pair its row, item (idx) and the parts of its score, of each reason item, rating and contribution.
     reasons : of each pair at most. size : rows and blocks of the items. tolerance : see AGREEMENT.
     """
     block, pairs = inputs.block, inputs.block.held_out
     item = inbox_idx(inputs, size)
     wanted = Wanted(pairs.row_ptr, pairs.col, reasons, item[block.fitted.col])
     explanation = explainer(inputs, wanted)
-    row = rows_of(pairs.row_ptr)
-    memory = _memory_of(block, explanation, row, item)
+    parts, row, rated = explanation.parts, rows_of(pairs.row_ptr), block.fitted
     # Whether the ratings imply the preference that the model has.
     sizes = [np.linalg.norm(factors, axis=1) for factors in (explanation.preference, explanation.attribute)]
     difference = np.abs(explanation.implied - explanation.fitted)
-    memory["agrees"] = np.asarray(difference <= tolerance * sizes[0][row] * sizes[1][pairs.col])
-    disagreeing = np.array(float((~memory["agrees"]).sum()))
-    return Update(np.empty((len(explanation.gamma), 0)), {"disagreeing": disagreeing}, memory)
-
-
-def _memory_of(block: Block, explanation: BlockExplanation, row: Array, item: Array) -> dict[str, Array]:
-    """Of each wanted pair its row, item (idx), the parts of its score, of each reason item (idx), rating, contribution.
-
-    row : (P,) of each pair. item : (m,) idx of the rows of the inbox.
-    """
-    parts, pairs, rated = explanation.parts, block.held_out, block.fitted
+    agrees = np.asarray(difference <= tolerance * sizes[0][row] * sizes[1][pairs.col])
     linear = {name: explanation.linear.get(name, np.zeros(len(row))) for name in LINEAR}
     drawn = explanation.gamma[row] * pairs.value("a_hat") if pairs.has("a_hat") else 0.0
-    return {
+    memory = {
         **linear,
+        "agrees": agrees,
         "row": row,
         "item_idx": item[pairs.col],
         "preference": parts.preference + linear["user_bias"] + linear["item_bias"] + linear["features"],
@@ -188,3 +164,5 @@ def _memory_of(block: Block, explanation: BlockExplanation, row: Array, item: Ar
         "rating": rated.value("rating")[parts.reason_at].astype(np.float64),
         "contribution": parts.contribution,
     }
+    disagreeing = np.array(float((~agrees).sum()))
+    return Update(np.empty((len(explanation.gamma), 0)), {"disagreeing": disagreeing}, memory)

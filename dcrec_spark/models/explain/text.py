@@ -37,9 +37,7 @@ def look_up(frame: DataFrame, keys: Sequence[str], field: str, names: DataFrame,
 
 
 def with_titles(frame: DataFrame, titles: DataFrame, item: str = "item_id") -> DataFrame:
-    """Add a ``title`` to each row of a table of items, and to each of its reasons or recommendations.
-
-    An item without a title goes by its id.
+    """Add a ``title`` to each row of a table of items, and to each of its reasons or recommendations, else the id.
 
     Parameters
     ----------
@@ -51,11 +49,6 @@ def with_titles(frame: DataFrame, titles: DataFrame, item: str = "item_id") -> D
     item : str, default "item_id"
         The column, or the field of the recommendations, that holds the item id: the model's ``itemCol`` for
         ``transform`` and ``recommendForAllUsers``.
-
-    Returns
-    -------
-    DataFrame
-        The columns of ``frame`` and ``title``. The arrays of ``recommendForAllUsers`` have the title inside.
 
     Raises
     ------
@@ -121,10 +114,7 @@ def _title(title: Column, item_id: Column) -> Column:
 def order_text() -> Column:
     """Say in one line why an explained place stands where it does, under an exposure weight above 0.
 
-    Returns
-    -------
-    Column
-        Named ``order_text``, from ``above`` and ``exposure`` as ``explain`` returns them.
+    A column ``order_text``, from ``above`` and ``exposure`` as ``explain`` returns them.
 
     Examples
     --------

@@ -33,36 +33,19 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
     Each (user, item) pair of the input is an exposure, all other pairs are none, with ``countCol`` a pair counts as
     often as it says. ``explainParams()`` lists all parameters with their defaults.
 
-    Parameters
-    ----------
-    rank : int
-        Factors of each user and item, K.
-    maxIter, tol : int, float
-        Maximum number of iterations. Relative change of the ELBO below which a fit ends.
-    shapePrior, ratePrior : float
-        Gamma prior of pi and lambda (rate, never scale).
-    initialModel : PoissonFactorizationModel, optional
-        A fitted model to start from: known ids at its factors, new ones from the seed.
-
     Attributes
     ----------
     listener : callable
         Called with (stage, iteration, objective) after each iteration, by default they are logged, and a bar is shown
         on a terminal and in notebooks (``show_progress``).
 
-    Raises
-    ------
-    DataError
-        By ``fit``, for input that can't be used.
-    ConfigError
-        By ``fit``, on a cluster without a checkpoint directory, or for an initialModel of another rank.
-    FitError
-        By ``fit``, where the ELBO falls or a factor is not finite.
-
     Notes
     -----
-    a_ui ~ Poisson(pi_u . lambda_i) with Gamma priors, by coordinate ascent on the exact ELBO: Gopalan, Hofman, Blei
-    2015. The exposure model of Wang et al., arXiv 1808.06581.
+    ``fit`` raises DataError for input that can't be used. ConfigError on a cluster without a checkpoint directory, or
+    for an initialModel of another rank. FitError where the ELBO falls or a factor is not finite.
+
+    a_ui ~ Poisson(pi_u . lambda_i) with Gamma priors of pi and lambda (shape and rate, never scale), by coordinate
+    ascent on the exact ELBO: Gopalan, Hofman, Blei 2015. The exposure model of Wang et al., arXiv 1808.06581.
 
     Examples
     --------
@@ -119,25 +102,9 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
     def predictiveCheck(
         self, dataset: DataFrame, share: float = 0.2, replications: int = 100, seed: int = 0
     ) -> PredictiveCheck:
-        """Hold out a share of the exposures, fit to the others, and check the fit by it.
+        """Hold out a share of the exposures, in (0, 1), fit to the others, check the fit by it, and release the fit.
 
-        It checks this estimator on these exposures, and releases the fit.
-
-        Parameters
-        ----------
-        dataset : DataFrame
-            The columns of a fit.
-        share : float
-            Of the exposures that is held out, in (0, 1).
-        replications : int
-            Draws from the model that the real exposures are compared with, at least 20.
-        seed : int
-            Of the split and of the draws.
-
-        Returns
-        -------
-        PredictiveCheck
-            A p-value for each user, and overall. The caller releases it.
+        The other parameters and the result are those of :meth:`PoissonFactorizationModel.predictiveCheck`.
         """
         get = self.getOrDefault
         split = hold_out_exposures(dataset, get("userCol"), get("itemCol"), get("countCol"), share, seed)
@@ -158,10 +125,8 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
             The columns of a fit.
         ranks : sequence of int
             To compare, on one split.
-        share : float
-            Of the exposures that is held out, in (0, 1).
-        seed : int
-            Of the split.
+        share, seed
+            Of the exposures that are held out, in (0, 1), and of the split.
 
         Returns
         -------

@@ -47,15 +47,10 @@ def hold_out_exposures(
 ) -> ExposureSplit:
     """Hold out each exposure with probability ``share``, by the hash of (seed, user, item) and of nothing else.
 
-    Parameters
-    ----------
     df : one row per exposed pair. user, item, count : its columns, without ``count`` each pair is one exposure.
-    share : in (0, 1).
 
-    Raises
-    ------
-    ConfigError : the share is not in (0, 1).
-    DataError : a column is missing, is there already, or a count is no whole number >= 0.
+    Raises ConfigError: the share is not in (0, 1). DataError: a column is missing, is there already, or a count is no
+    whole number >= 0.
     """
     if not 0.0 < share < 1.0:
         raise ConfigError(f"share: found {share!r}, expected a number between 0 and 1: the part that is held out")

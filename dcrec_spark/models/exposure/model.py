@@ -10,16 +10,15 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.exposure.predictive_check import CheckSettings, PredictiveCheck, check_exposures
 from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike, require_new_columns
-from dcrec_spark.models.fitting.degeneracies import Degeneracy
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
+from dcrec_spark.models.fitting.facts import Degeneracy
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.propensity import exposure_values
 from dcrec_spark.models.fitting.stages import fold_in
 from dcrec_spark.models.params import ExposureSource, HasFit, optional, param
-from dcrec_spark.models.persistence.mlio import Persistent, Saved
-from dcrec_spark.models.persistence.plain import as_json, from_json
+from dcrec_spark.models.persistence.mlio import Persistent, Saved, as_json, from_json
 from dcrec_spark.settings.tables import EXPOSURE, params
 
 _SETTINGS = params(EXPOSURE)
@@ -116,16 +115,10 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         PredictiveCheck
             A p-value for each user, and overall. The caller releases it.
 
-        Raises
-        ------
-        DataError
-            Something is missing, or the model was fitted to other exposures, held-out ones too.
-        ConfigError
-            Too few replications.
-
         Notes
         -----
-        After Wang and Blei, arXiv 1805.06826. See :mod:`dcrec_spark.models.exposure.predictive_check`.
+        After Wang and Blei, arXiv 1805.06826. See :mod:`dcrec_spark.models.exposure.predictive_check`. DataError is
+        raised for a model that was fitted to other exposures, held-out ones too.
         """
         get = self.getOrDefault
         names = get("userCol"), get("itemCol")
@@ -146,22 +139,12 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         Returns
         -------
         DataFrame[id, shape: array<double>, rate: array<double>]
-            Cached. Unpersist it when done.
-
-        Raises
-        ------
-        DataError
-            A column is missing, or none of the items is known.
-        ConfigError
-            The ids are of another kind than those of the model.
+            Cached. Unpersist it when done. DataError is raised where none of the items is known.
         """
         return self._fold_in(dataset, new_is_user=True)
 
     def foldInItems(self, dataset: DataFrame) -> DataFrame:
-        """Fold in the exposure factors of new items from their exposures to known users.
-
-        Parameters, results and errors are those of :meth:`foldInUsers`, with users and items exchanged.
-        """
+        """Fold in the exposure factors of new items from those of known users, as :meth:`foldInUsers` does."""
         return self._fold_in(dataset, new_is_user=False)
 
     def _fold_in(self, dataset: DataFrame, new_is_user: bool) -> DataFrame:

@@ -36,26 +36,41 @@ a single user is from the middle.
 The posterior is a mean-field one, narrower than the true one. Priors that are far from the data's scale fail.
 """
 
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
+from dcrec_spark.engine.cells import Array, pack, unpack
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.predictive import HeldOut, p_values
-from dcrec_spark.models.exposure.check_chunks import add_up, check_on_cluster, users_of
+from dcrec_spark.kernels.predictive import CountedPairs, Factors, HeldOut, check_users, p_values, squared_deviations
 from dcrec_spark.models.exposure.held_out import HELD_OUT, SHARE
 from dcrec_spark.models.fitting.checks import require_columns
 from dcrec_spark.models.fitting.cluster_layout import PAIR_BYTES
+from dcrec_spark.models.fitting.factors import matrix_of
+from dcrec_spark.models.fitting.fit_resources import FitResources
+from dcrec_spark.spark.compat import apply_in_arrow, collect_arrow, frame_of_arrow, group_by_place, place
+from dcrec_spark.spark.lineage import cores
 from dcrec_spark.spark.planning import few_partitions
+from dcrec_spark.spark.preflight import require_workers
 
 # A p-value outside of these bounds fails the check.
 MIDDLE = (0.025, 0.975)
 FEWEST_REPLICATIONS = 20
+# Most pairs of a chunk: replicating it takes some two hundred bytes for each.
+CHUNK_PAIRS = 1 << 19
+# A chunk with fewer pairs gains less than it costs to draw the items' factors once more for it.
+FEWEST_PAIRS = 1 << 14
+_OF_CHUNKS = "chunk long, total array<double>, deviation array<double>, p_sum double, users long, held_out long"
+_OF_USERS = "p_value: double, n: long, log_likelihood: double"
 
 
 @dataclass(frozen=True)
@@ -145,21 +160,18 @@ def check_exposures(
 ) -> PredictiveCheck:
     """Compare held-out exposures with replications from a model fitted to the others.
 
-    users, items : the model's factors. exposures : as ``hold_out_exposures`` gives them, or all rows of some users.
-    Users and items that lost all their exposures to the held-out part are not in the model, and are left out.
+    exposures : as ``hold_out_exposures`` gives them, or all rows of some users. Users and items that lost all their
+    exposures to the held-out part are not in the model, and are left out.
     """
-    with ExitStack() as scratch:
-        scratch.enter_context(few_partitions(exposures.sparkSession))
-        pairs = _pairs(exposures, users, items, settings).persist()
-        scratch.callback(pairs.unpersist)
+    with FitResources() as resources:
+        resources.enter(few_partitions(exposures.sparkSession))
+        pairs = resources.cache(_pairs(exposures, users, items, settings))
         rows, share = _require_usable(pairs, settings)
-        scratch.enter_context(few_partitions(exposures.sparkSession, PAIR_BYTES * rows))
-        item_ids = index_ids(items, "id")
-        scratch.callback(item_ids.unpersist)
+        resources.enter(few_partitions(exposures.sparkSession, PAIR_BYTES * rows))
+        item_ids = resources.add_cached(index_ids(items, "id"))
         # The places of items, null where one is not in the model.
         at = item_ids.select(F.col("id").alias("item_id"), F.col("idx").alias("item_idx"))
-        indexed = pairs.join(at, "item_id", "left").persist()
-        scratch.callback(indexed.unpersist)
+        indexed = resources.cache(pairs.join(at, "item_id", "left"))
         _require_trained(indexed, users, settings)
         how = HeldOut(share, settings.count is not None)
         known = indexed.where("item_idx is not null")
@@ -169,7 +181,7 @@ def check_exposures(
             sums = add_up(checked)
             total, deviation = np.array(sums["total"]), np.array(sums["deviation"])
             return PredictiveCheck(
-                users=users_of(checked),
+                users=checked.select(F.inline("checked")),
                 pValue=float(p_values(total)),
                 spreadPValue=float(p_values(deviation)),
                 meanUserPValue=sums["p_sum"] / sums["users"],
@@ -257,3 +269,131 @@ def _refuse(rows: DataFrame, reasons: dict[str, Column], column: str) -> None:
                 f"{count} {reason.format(repr(example))}: the model has to be fitted to the training part of these "
                 "exposures (hold_out_exposures), and to nothing else; and all rows of a user have to be given"
             )
+
+
+def check_on_cluster(
+    pairs: DataFrame, users: DataFrame, items: DataFrame, rows: int, how: HeldOut, replications: int, seed: int
+) -> DataFrame:
+    """One row for each chunk, with its sums and an array of its users: ``id, p_value, n, log_likelihood``.
+
+        users + pairs -> chunks (cells of some hundred thousand pairs)  \\
+                                                                         cross -> a row for each chunk
+        items         -> one cell                                       /
+
+    Each chunk draws the items' factors for itself, the same ones by their keys: as many draws as a fit's iteration has,
+    R times, so chunks are large. A worker needs room for the items' cell a few times. A single chunk is checked in this
+    process.
+
+    pairs : ``user_id, item_idx, total, held_out``. users, items : ``id, shape, rate``, the items with ``idx`` too.
+    rows : about how many pairs there are.
+    """
+    check_chunk: Callable[..., pa.RecordBatch] = partial(_check_chunk, how=how, replications=replications, seed=seed)
+    spark, is_single = pairs.sparkSession, rows <= CHUNK_PAIRS
+    n_chunks = 1 if is_single else max(1, min(cores(spark), rows // FEWEST_PAIRS), -(-rows // CHUNK_PAIRS))
+    users = users.join(pairs.select(F.col("user_id").alias("id")).distinct(), "id", "left_semi")
+    factors = users.select(_chunk_of("id", n_chunks), "id", _key("id"), "shape", "rate")
+    items = items.select("idx", _key("id"), "shape", "rate")
+    pairs = pairs.select(_chunk_of("user_id", n_chunks), "user_id", "item_idx", "total", "held_out")
+    if is_single:  # starting workers takes longer
+        cells = _user_cell(collect_arrow(factors), collect_arrow(pairs))
+        item_cell = _pack_items(collect_arrow(items))["item_cell"][0]
+        batches = [check_chunk(*cell, item_cell) for cell in zip(*cells.itercolumns(), strict=True)]
+        return frame_of_arrow(spark, pa.Table.from_batches(batches))
+    require_workers(spark)
+    placed = (group_by_place(place(frame, n_chunks, "chunk"), "chunk") for frame in (factors, pairs))
+    id_type = users.schema["id"].dataType.simpleString()
+    cells = apply_in_arrow(
+        next(placed).cogroup(next(placed)), _user_cell, f"chunk long, ids array<{id_type}>, user_cell binary"
+    )
+    item_cells = apply_in_arrow(items.groupBy(), _pack_items, "item_cell binary").hint("shuffle_replicate_nl")
+
+    def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for cell in zip(*batch.columns, strict=True):
+                yield check_chunk(*cell)
+
+    schema = f"{_OF_CHUNKS}, checked array<struct<id: {id_type}, {_OF_USERS}>>"
+    return cells.crossJoin(item_cells).mapInArrow(check, schema)
+
+
+def add_up(checked: DataFrame) -> dict[str, Any]:
+    """Return the chunks' sums, added in the order of the chunks. The only numbers that reach the driver.
+
+    total, deviation : (R + 1,) sums over users of log-likelihoods and of squared deviations, the real ones first.
+    """
+
+    def add(table: pa.Table) -> pa.Table:
+        table = table.sort_by("chunk")
+        arrays = {name: pa.array([matrix_of(table[name]).sum(axis=0)]) for name in ("total", "deviation")}
+        numbers = {name: pa.array([table[name].to_numpy().sum()]) for name in ("p_sum", "users", "held_out")}
+        return pa.table({"chunk": pa.array([0]), **arrays, **numbers})
+
+    return apply_in_arrow(checked.drop("checked").groupBy(), add, _OF_CHUNKS).collect()[0].asDict()
+
+
+def _key(column: str) -> Column:
+    return F.xxhash64(F.col(column).cast("string")).alias("key")
+
+
+def _chunk_of(column: str, n_chunks: int) -> Column:
+    return F.pmod(_key(column), F.lit(n_chunks)).cast("int").alias("chunk")
+
+
+def _user_cell(factors: pa.Table, pairs: pa.Table) -> pa.Table:
+    factors = factors.sort_by("id")
+    ids = factors["id"].combine_chunks()
+    pairs = pairs.append_column("row", pc.index_in(pairs["user_id"], value_set=ids))
+    # Users without a training exposure have no factors.
+    pairs = pairs.filter(pc.is_valid(pairs["row"])).sort_by([("row", "ascending"), ("item_idx", "ascending")])
+    columns = {name: pairs[name].to_numpy() for name in ("row", "item_idx", "total", "held_out")}
+    cells = [pack({**_factor_arrays(factors), **columns})] if len(ids) else []
+    return pa.table(
+        {
+            "chunk": factors["chunk"].slice(0, 1).cast(pa.int64()),
+            "ids": pa.ListArray.from_arrays(pa.array([0, len(ids)][: len(cells) + 1], pa.int32()), ids),
+            "user_cell": pa.array(cells, pa.binary()),
+        }
+    )
+
+
+def _pack_items(table: pa.Table) -> pa.Table:
+    """``item_cell``: one row with the factors of all items, in the order of their places."""
+    return pa.table({"item_cell": pa.array([pack(_factor_arrays(table.sort_by("idx")))], pa.binary())})
+
+
+def _factor_arrays(table: pa.Table) -> dict[str, Array]:
+    return {"key": table["key"].to_numpy(), "shape": matrix_of(table["shape"]), "rate": matrix_of(table["rate"])}
+
+
+def _check_chunk(
+    chunk: pa.Scalar,
+    ids: pa.ListScalar,
+    user_cell: pa.Scalar,
+    item_cell: pa.Scalar,
+    *,
+    how: HeldOut,
+    replications: int,
+    seed: int,
+) -> pa.RecordBatch:
+    users, items = unpack(user_cell.as_buffer()), unpack(item_cell.as_buffer())
+    held_out, training = (
+        CountedPairs(users["row"][times > 0].astype(np.int64), users["item_idx"][times > 0], times[times > 0])
+        for times in (users["held_out"], users["total"] - users["held_out"])
+    )
+    factors = [Factors(cell["key"], cell["shape"], cell["rate"]) for cell in (users, items)]
+    checked = check_users(training, held_out, factors[0], factors[1], how, replications, seed)
+    n = np.bincount(held_out.row, held_out.times, len(ids)).astype(np.int64)
+    of_users = pa.StructArray.from_arrays(
+        [ids.values, *map(pa.array, (checked.p_value, n, checked.log_likelihood[0]))],
+        ["id", "p_value", "n", "log_likelihood"],
+    )
+    sums = {
+        "chunk": chunk.as_py(),
+        "total": checked.log_likelihood.sum(axis=1),
+        "deviation": squared_deviations(checked.log_likelihood).sum(axis=1),
+        "p_sum": checked.p_value.sum(),
+        "users": len(ids),
+        "held_out": n.sum(),
+    }
+    each = pa.ListArray.from_arrays(pa.array([0, len(ids)], pa.int32()), of_users)
+    return pa.RecordBatch.from_pydict({**{name: pa.array([total]) for name, total in sums.items()}, "checked": each})

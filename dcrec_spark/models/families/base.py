@@ -84,12 +84,10 @@ class Observed:
 
     @property
     def n_users(self) -> int:
-        """Rows of the users' side, U."""
         return self.users.n_rows
 
     @property
     def n_items(self) -> int:
-        """Rows of the items' side, I."""
         return self.items.n_rows
 
     @property
@@ -168,7 +166,6 @@ class Family(ABC):
 
     @property
     def rank(self) -> int:
-        """Factors of each row, K."""
         return int(self.settings["rank"])
 
     @property
@@ -208,6 +205,16 @@ class Family(ABC):
     def variation(self, observed: Observed) -> float:
         """Sum of squares, over all pairs, of what the factors should explain."""
 
+    @classmethod
+    def shared_as_json(cls, shared: Any) -> dict[str, Any]:
+        """Return the terms that all pairs share as JSON holds them."""
+        return dict(shared._asdict())
+
+    @classmethod
+    @abstractmethod
+    def shared_from_json(cls, values: Mapping[str, Any]) -> Any:
+        """Return the terms that all pairs share, as the steps take them."""
+
 
 class SharedNumbers(NamedTuple):
     """What all pairs share, as plain numbers: beta_0, and the gamma of all users where there is one, else 0."""
@@ -219,11 +226,9 @@ class SharedNumbers(NamedTuple):
 class Remembered(Protocol):
     """What the tables of fitted rows hold, and what their blocks remember of it: half of a :class:`Family`."""
 
-    def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
-        """Return the columns of a side's table after ``idx`` and ``id``."""
+    def columns(self, is_user: bool) -> tuple[TableColumn, ...]: ...
 
-    def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        """Return the remembered columns of some rows as what their block remembers."""
+    def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]: ...
 
 
 @dataclass(frozen=True)
@@ -233,7 +238,6 @@ class OnItsWay:
     family: Family
 
     def columns(self, is_user: bool) -> tuple[TableColumn, ...]:
-        """Return the family's columns, and one more."""
         return (*self.family.columns(is_user), TableColumn(REACHED, 0))
 
     def table_of(self, memory: Arrays, is_user: bool, shared: Any) -> dict[str, Array]:
@@ -243,7 +247,6 @@ class OnItsWay:
         return {**table, REACHED: memory.get(REACHED, np.empty((rows, 0)))}
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        """Return what the family's block remembers, and what momentum starts from."""
         memory, reached = self.family.memory_of(columns, is_user), columns[REACHED]
         return {**memory, REACHED: reached} if reached.shape[1] else memory
 
@@ -311,7 +314,6 @@ class OutcomeFamily(Family):
 
     @property
     def has_biases(self) -> bool:
-        """Whether each row has a bias."""
         return False
 
     @property
@@ -343,16 +345,6 @@ class OutcomeFamily(Family):
         """Refuse settings that contradict each other, beyond what the table of settings says of them."""
 
     @classmethod
-    def shared_as_json(cls, shared: Any) -> dict[str, Any]:
-        """Return the terms that all pairs share as JSON holds them."""
-        return dict(shared._asdict())
-
-    @classmethod
-    @abstractmethod
-    def shared_from_json(cls, values: Mapping[str, Any]) -> Any:
-        """Return the terms that all pairs share, as the steps take them."""
-
-    @classmethod
     @abstractmethod
     def shared_numbers(cls, shared: Any) -> SharedNumbers:
         """Return the terms that all pairs share as a user reads them."""
@@ -372,11 +364,6 @@ class Assessing(Protocol):
 
     def assessor(self, steps: Any, shared: Any, is_user: bool) -> Assessor:
         """Return the function that computes the intervals' numbers of a block's held-out pairs."""
-
-
-def filled(n: int, value: float) -> Floats:
-    """Return a column of one number, (n,)."""
-    return np.full(n, value, np.float64)
 
 
 def require_same_kind(family: OutcomeFamily, warm: Params) -> None:

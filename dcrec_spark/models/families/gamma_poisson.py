@@ -45,7 +45,6 @@ class Gamma(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """E[x]."""
         return self.shape / self.rate
 
     @property
@@ -118,7 +117,6 @@ class GammaPoisson:
 
     @property
     def gamma_per_user(self) -> bool:
-        """Whether the rows of users carry a gamma."""
         return self.confounder is not None and self.per_user
 
     def part(self, rows: Array, part: RowPart, is_user: bool) -> Array:
@@ -132,11 +130,9 @@ class GammaPoisson:
 
     @property
     def shared(self) -> SharedGammas:
-        """The priors of what is shared."""
         return SharedGammas(self.intercept, None if self.gamma_per_user else self.confounder)
 
     def with_stride(self, stride: Stride) -> Self:
-        """Return the same steps, going so far."""
         return replace(self, stride=stride)
 
     def balanced(self, users: Arrays, items: Arrays) -> Self:
@@ -145,35 +141,27 @@ class GammaPoisson:
         return replace(self, scale=best_scale(sides[0], sides[1]).astype(self.precision))
 
     def start_users(self) -> Kernel:
-        """Factors off the prior, by noise of the ids."""
         return partial(start, model=self, is_user=True)
 
     def start_items(self) -> Kernel:
-        """Factors off the prior, by noise of the ids."""
         return partial(start, model=self, is_user=False)
 
     def users(self, shared: SharedGammas) -> Kernel:
-        """One coordinate step of the users."""
         return partial(update, model=self, shared=shared, is_user=True)
 
     def items(self, shared: SharedGammas) -> Kernel:
-        """One coordinate step of the items, and the ELBO's part of the nonzeros."""
         return partial(update, model=self, shared=shared, is_user=False)
 
     def converge(self, shared: SharedGammas, is_user: bool = True) -> Kernel:
-        """Coordinate steps of one side until they converge, from equal shares of each row's count."""
-        return partial(settle, model=self, shared=shared, is_user=is_user)
+        return partial(converge, model=self, shared=shared, is_user=is_user)
 
     def converge_and_score(self, shared: SharedGammas) -> Kernel:
-        """Bring the users to convergence, and add up the ELBO's parts of their nonzeros."""
-        return partial(converge_and_score, model=self, shared=shared)
+        return partial(converge, model=self, shared=shared, is_user=True, scores=True)
 
     def heavy_parts(self, shared: SharedGammas) -> PartsOf:
-        """Add up the counts that heavy items draw, and what their rates have of their pairs."""
         return partial(heavy_parts, model=self, shared=shared)
 
     def heavy_scores(self, shared: SharedGammas) -> ScoresOf:
-        """Add up the ELBO's parts of the pairs of heavy items."""
         return partial(heavy_scores, model=self, shared=shared)
 
     def conclude(self, users: Arrays, items: Arrays, shared: SharedGammas) -> tuple[float, SharedGammas]:
@@ -185,7 +173,6 @@ class GammaPoisson:
         return float(items["movement"] ** (1.0 / NORM))
 
     def converged_objective(self, users: Arrays, items: Arrays, shared: SharedGammas) -> float:
-        """Return the ELBO of converged users, from their own sums over the nonzeros."""
         own = {name: users[name] for name in ("log_rates", "rate_excess") if name in users}
         return self._elbo(users, {**items, **own}, shared)
 
@@ -305,35 +292,30 @@ def heavy_scores(inputs: KernelInput, items: Array, *, model: GammaPoisson, shar
     return _sums_of_pairs(met, model, shared, counts, rate, inputs.memory, is_user=True)
 
 
-def settle(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
-    """Rows as the other side determines them, started from equal shares: the same wherever they were before."""
-    shape, _ = _converge(inputs, count_block(inputs, model, shared, is_user), model, is_user)
-    return _move(inputs, model, is_user, shape)
+def converge(
+    inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool, scores: bool = False
+) -> Update:
+    """Rows as the other side determines them, started from equal shares: the same wherever they were before.
 
-
-def converge_and_score(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas) -> Update:
-    """Update the users to convergence, and add up the ELBO's parts of their nonzeros."""
-    block = count_block(inputs, model, shared, is_user=True)
-    shape, rate = _converge(inputs, block, model, is_user=True)
-    result = _move(inputs, model, True, shape)
-    reached = rates(block, geometric_mean(shape, rate), _cols(inputs, model, is_user=True))
-    sums = {"log_rates": np.array(log_rates(block, reached))}
-    excess = _excess(inputs.block, model)
-    if excess is not None:
-        mean = _mean_rates(inputs, inputs.block.fitted, model, shared, result.memory, is_user=True)
-        sums["rate_excess"] = np.array(excess @ mean)
-    return result._replace(sums={**result.sums, **sums})
-
-
-def _converge(inputs: KernelInput, block: CountBlock, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats]:
-    prior = prior_shapes(model, is_user)
+    scores : whether to add up the ELBO's parts of their nonzeros.
+    """
+    block, prior = count_block(inputs, model, shared, is_user), prior_shapes(model, is_user)
     totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
     equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
     rate, gamma_rate = _rates(inputs, model, is_user)
-    full = np.broadcast_to(rate, (len(equal), model.rank))
+    full, cols = np.broadcast_to(rate, (len(equal), model.rank)), _cols(inputs, model, is_user)
     if gamma_rate is not None:
         full = np.hstack([full, gamma_rate])
-    return converge_shape(prior, block, equal, full, _cols(inputs, model, is_user), CONVERGED, MOST_ROUNDS), full
+    shape = converge_shape(prior, block, equal, full, cols, CONVERGED, MOST_ROUNDS)
+    result = _move(inputs, model, is_user, shape)
+    if not scores:
+        return result
+    sums = {"log_rates": np.array(log_rates(block, rates(block, geometric_mean(shape, full), cols)))}
+    excess = _excess(inputs.block, model)
+    if excess is not None:
+        mean = _mean_rates(inputs, inputs.block.fitted, model, shared, result.memory, is_user)
+        sums["rate_excess"] = np.array(excess @ mean)
+    return result._replace(sums={**result.sums, **sums})
 
 
 def _cols(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> Floats:
@@ -529,11 +511,9 @@ def required(value: Term | None) -> Term:
 
 
 def at_prior(prior: Gamma, users: Arrays, n_users: int, total: float) -> Array:
-    """Whether each component explains nothing, (K,).
+    """Whether each component explains nothing, (K,): the users' shapes have converged hardly above their prior's.
 
-    The shapes of converged users are then hardly larger than the prior's.
-
-    prior : of the users. users : their sums. total : of the counts.
+    total : of the counts.
     """
     shape = n_users * prior.shape
     return np.asarray(users["shape"] - shape <= np.minimum(AT_PRIOR * shape, NO_SHARE * total))

@@ -24,7 +24,7 @@ from dcrec_spark.kernels.csr import inner_products, rows_of
 from dcrec_spark.kernels.explain import Wanted, explain_ridge
 from dcrec_spark.kernels.gamma import Floats, noise
 from dcrec_spark.kernels.ridge import ratings_and_weights
-from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared, System
+from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, RowSystems, Shared
 from dcrec_spark.models.families import base
 
 _START_SCALE = 0.1
@@ -91,12 +91,10 @@ class LeastSquares(base.OutcomeFamily):
 
     @property
     def has_biases(self) -> bool:
-        """As set."""
         return bool(self.settings["fitBiases"])
 
     @property
     def has_composition(self) -> bool:
-        """Whether the composition of each row's exposure is among its covariates."""
         return self.has_confounder and self.settings["confounder"] == "factors"
 
     @property
@@ -134,7 +132,6 @@ class LeastSquares(base.OutcomeFamily):
         return mean * weight / (weight + unobserved + INTERCEPT_REG)
 
     def columns(self, is_user: bool) -> tuple[base.TableColumn, ...]:
-        """Solved rows. The columns of a posterior are empty."""
         bias = [base.TableColumn("bias", None)] if self.has_biases else []
         own, others = self.covariates if is_user else self.covariates[::-1]
         slopes = [base.TableColumn("slopes", others), base.TableColumn("covariates", own)] if own + others else []
@@ -153,31 +150,26 @@ class LeastSquares(base.OutcomeFamily):
         if self.has_biases:
             table["bias"] = rows[:, rank + both]
         if is_user:
-            table["gamma"] = rows[:, -1] if self.gamma_per_user else base.filled(len(rows), shared.gamma)
+            table["gamma"] = rows[:, -1] if self.gamma_per_user else np.full(len(rows), shared.gamma)
         return table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        """Return the rows as a half-step sends them."""
         more = ["covariates", "slopes"] if any(self.covariates) else []
         more += ["bias"] * self.has_biases + ["gamma"] * (is_user and self.gamma_per_user)
         return {"rows": np.column_stack([columns["features"], *[columns[name] for name in more]])}
 
     @classmethod
     def shared_from_json(cls, values: Mapping[str, Any]) -> Shared:
-        """Three numbers."""
         return Shared(**values)
 
     @classmethod
     def shared_numbers(cls, shared: Shared) -> base.SharedNumbers:
-        """Return the intercept and the common gamma."""
         return base.SharedNumbers(shared.intercept, shared.gamma)
 
     def explainer(self, steps: "GaussianSteps", shared: Shared) -> base.Explainer | None:
-        """Explain by the users' normal equations, solved once more for each wanted pair."""
         return partial(explain_rows, model=steps, shared=shared)
 
     def assessor(self, steps: "GaussianSteps", shared: Shared, is_user: bool) -> base.Assessor:
-        """By the inverse of each row's system."""
         return partial(assess_rows, model=steps, shared=shared, is_user=is_user)
 
 
@@ -229,7 +221,6 @@ class GaussianSteps:
     longest = Stride(1.7)
 
     def with_stride(self, stride: Stride) -> Self:
-        """Return the same steps, going so far."""
         return replace(self, stride=stride)
 
     def update(self, rows: Floats, sums: Arrays) -> Update:
@@ -240,70 +231,58 @@ class GaussianSteps:
         """Return solved unknowns with the covariates of a block's rows, as they travel."""
         return self.design.rows_of(unknowns, covariates_of(block), self.rank)
 
-    def solve(self, ratings: RatingBlock, system: System, before: Floats | None) -> Floats:
+    def solve(self, system: RowSystems, before: Floats | None) -> Floats:
         """Return the rows of a system after a step from where they were. None: from zeros, by conjugate gradients."""
         if self.gradients:
             begin = np.zeros_like(system.right) if before is None else before
-            solved = solvers.descend(ratings, system, begin, self.gradients)
+            solved = solvers.descend(system, begin, self.gradients)
         else:
-            solved = solvers.solve_rows(ratings, system)
+            solved = solvers.solve_rows(system)
         return solved if before is None else solvers.over_relax(before, solved, self.stride.length)
 
     @property
     def shared(self) -> Shared:
-        """The first intercept, and no global gamma."""
         return Shared(self.first_intercept)
 
     def start_users(self) -> Kernel:
-        """Users as they were fitted, else zeros: a fit itself begins with the items."""
         return partial(resume_users, model=self)
 
     def start_items(self) -> Kernel:
-        """Small normal factors, or those that were fitted."""
         return partial(start, model=self)
 
     def users(self, shared: Shared) -> Kernel:
-        """Users given the items."""
-        return partial(user_step, model=self, shared=shared)
+        return partial(step, model=self, shared=shared, is_user=True, scores=False)
 
     def items(self, shared: Shared) -> Kernel:
-        """Items given the users."""
-        return partial(item_step, model=self, shared=shared)
+        return partial(step, model=self, shared=shared, is_user=False, scores=True)
 
     def heavy_parts(self, shared: Shared) -> PartsOf:
-        """Add up what their pairs add to the normal equations of heavy items."""
         return partial(heavy_parts, model=self, shared=shared)
 
     def heavy_scores(self, shared: Shared) -> ScoresOf:
-        """Add up what J needs of the ratings of heavy items."""
         return partial(heavy_scores, model=self, shared=shared)
 
     def converge(self, shared: Shared, is_user: bool = True) -> Kernel:
         """One solve, whatever took the steps: given the other side, the minimiser is where it is."""
-        plain = self._to_the_end()
-        return plain.users(shared) if is_user else plain.items(shared)
+        return partial(step, model=self._to_the_end(), shared=shared, is_user=is_user, scores=not is_user)
 
     def converge_and_score(self, shared: Shared) -> Kernel:
-        """Solve the users, and add up what J needs of their ratings."""
-        return partial(converge_and_score, model=self._to_the_end(), shared=shared)
+        return partial(step, model=self._to_the_end(), shared=shared, is_user=True, scores=True)
 
     def _to_the_end(self) -> Self:
         return replace(self, gradients=0, stride=PLAIN_STEP)
 
     def converged_objective(self, users: Arrays, items: Arrays, shared: Shared) -> float:
-        """Return J of solved users, from their own sums over the ratings."""
         of_ratings = {name: users[name] for name in ("square", "linear", "curvature")}
         return ridge_sums.objective(users, {**items, **of_ratings}, shared, self.design, self.reg)
 
     def conclude(self, users: Arrays, items: Arrays, shared: Shared) -> tuple[float, Shared]:
-        """Return the shared terms that minimise J, and J there."""
         best, objective = ridge_sums.shared_and_objective(
             users, items, shared, self.design, self.reg, self.fit_intercept
         )
         return objective, best
 
     def held_out_loss(self, items: Arrays, shared: Shared) -> float | None:
-        """Return the held-out pairs' mean squared error."""
         return ridge_sums.held_out_error(items, shared) if "held_square" in items else None
 
 
@@ -335,50 +314,39 @@ def resume_users(inputs: KernelInput, *, model: GaussianSteps) -> Update:
     return model.update(rows, ridge_sums.side_sums(rows, exposure, model.design, True))
 
 
-def user_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> Update:
-    """Users given the items."""
-    ratings = rating_block(inputs.block, model)
-    system = system_of(inputs, ratings, model, shared, is_user=True)
+def step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: bool, scores: bool) -> Update:
+    """One side given the other. scores : whether to add up what the observed pairs then add to the objective."""
+    ratings, design = rating_block(inputs.block, model), model.design
+    system = system_of(inputs, ratings, model, shared, is_user)
     before = None
-    if inputs.memory:  # where the last step left the users, their weights moved along with the common one
+    if inputs.memory:  # where the last step left the rows, the users' weights moved along with the common one
         left: Floats = inputs.memory["rows"].astype(model.precision)
-        if ratings.has_confounder and model.design.per_user:
+        if is_user and ratings.has_confounder and design.per_user:
             left[:, -1] += shared.moved
-        before = model.design.unknowns(left, model.rank, True)
-    rows = model.rows_of(inputs.block, model.solve(ratings, system, before))
-    sums = ridge_sums.side_sums(rows, ratings.exposure, model.design, True)
-    sums |= ridge_sums.penalty(rows, ratings, True, shared, model.design, model.reg)
-    return model.update(rows, sums)
-
-
-def converge_and_score(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> Update:
-    """Users given the items, and what their ratings then add to the objective."""
-    update = user_step(inputs, model=model, shared=shared)
-    ratings = rating_block(inputs.block, model)
-    sums = ridge_sums.observed_sums(ratings, update.rows, inputs.inbox, shared, model.design, is_user=True)
-    return update._replace(sums={**update.sums, **sums})
-
-
-def item_step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared) -> Update:
-    """Items given the users, and what the observed pairs then add to the objective."""
-    ratings = rating_block(inputs.block, model)
-    system = system_of(inputs, ratings, model, shared, is_user=False)
-    before = inputs.memory.get("rows")
-    begin = None if before is None else model.design.unknowns(before, model.rank, False)
-    rows = model.solve(ratings, system, begin)
+        before = design.unknowns(left, model.rank, is_user)
+    rows = model.solve(system, before)
     if inputs.parts:
-        none, given = ratings.empty_row(), (inputs.parts["half"], inputs.parts["right"])
-        for row, half, right in zip(inputs.block[heavy_items.ROW], *given, strict=True):
+        for row, half, right in zip(
+            inputs.block[heavy_items.ROW], inputs.parts["half"], inputs.parts["right"], strict=True
+        ):
             own = slice(row, row + 1)
-            rows[own] = model.solve(none, system.of_row(row, half, right), None if begin is None else begin[own])
+            rows[own] = model.solve(system.of_row(row, half, right), None if before is None else before[own])
     rows = model.rows_of(inputs.block, rows)
-    sums = ridge_sums.side_sums(rows, ratings.exposure, model.design, False)
-    sums |= ridge_sums.penalty(rows, ratings, False, shared, model.design, model.reg)
-    sums |= ridge_sums.observed_sums(ratings, rows, inputs.inbox, shared, model.design)
-    if model.validates:
-        held_out = rating_block(inputs.block, model, held_out=True)
-        sums |= ridge_sums.held_out_sums(held_out, rows, inputs.inbox, shared, model.design)
+    sums = ridge_sums.side_sums(rows, ratings.exposure, design, is_user)
+    sums |= ridge_sums.penalty(rows, ratings, is_user, shared, design, model.reg)
+    if scores:
+        sums |= _sums_of_pairs(inputs.block, rows, inputs.inbox, model, shared, is_user)
     return model.update(rows, sums)
+
+
+def _sums_of_pairs(
+    block: Block, rows: Floats, others: Floats, model: GaussianSteps, shared: Shared, is_user: bool
+) -> dict[str, Array]:
+    sums = ridge_sums.observed_sums(rating_block(block, model), rows, others, shared, model.design, is_user)
+    if model.validates:
+        held_out = rating_block(block, model, held_out=True)
+        sums |= ridge_sums.held_out_sums(held_out, rows, others, shared, model.design, is_user)
+    return sums
 
 
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
@@ -393,22 +361,17 @@ def heavy_parts(inputs: KernelInput, update: Update, *, model: GaussianSteps, sh
 
 def heavy_scores(inputs: KernelInput, items: Array, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
     """Add up, over the pairs of a block of users with heavy items, (H, K (+ 1)), what a step of items adds up."""
-    block, users = heavy_items.heavy_pairs(inputs.block), inputs.memory["rows"]
-    sums = ridge_sums.observed_sums(rating_block(block, model), users, items, shared, model.design, is_user=True)
-    if model.validates:
-        held_out = rating_block(block, model, held_out=True)
-        sums |= ridge_sums.held_out_sums(held_out, users, items, shared, model.design, is_user=True)
-    return sums
+    return _sums_of_pairs(heavy_items.heavy_pairs(inputs.block), inputs.memory["rows"], items, model, shared, True)
 
 
 def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, shared: Shared) -> base.BlockExplanation:
     """Explain the wanted pairs of a block of users, who are solved anew. The memory is what the model has of them."""
     ratings, rows = rating_block(inputs.block, model), inputs.memory["rows"]
     system = system_of(inputs, ratings, model, shared, is_user=True)
-    parts = explain_ridge(ratings, system, wanted, model.rank)
+    parts = explain_ridge(system, wanted, model.rank)
     theta, beta = (np.ascontiguousarray(side[:, : model.rank]) for side in (rows, inputs.inbox))
     has_weight = ratings.has_confounder and model.design.per_user
-    gamma = rows[:, -1] if has_weight else base.filled(len(rows), shared.gamma)
+    gamma = rows[:, -1] if has_weight else np.full(len(rows), shared.gamma)
     fitted = inner_products(wanted.row_ptr, wanted.col, theta, beta)
     linear = _covariate_parts(wanted, rows, inputs.inbox, model)
     if model.design.biases:
@@ -448,7 +411,9 @@ def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is
     return base.BlockCertainty(spreads.pairs, predicted, sums, spreads.solved, fitted)
 
 
-def system_of(inputs: KernelInput, ratings: RatingBlock, model: GaussianSteps, shared: Shared, is_user: bool) -> System:
+def system_of(
+    inputs: KernelInput, ratings: RatingBlock, model: GaussianSteps, shared: Shared, is_user: bool
+) -> RowSystems:
     """Return the normal equations of a block's rows given the inbox."""
     inbox, confounded, design = inputs.inbox, ratings.has_confounder, model.design
     known = inputs.once("known", lambda: ridge.known_part(inbox, is_user, confounded, shared, design))

@@ -17,7 +17,7 @@ import numpy as np
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import KernelInput
 from dcrec_spark.kernels.csr import inner_products
-from dcrec_spark.kernels.explain import UserGammas, Wanted, explain_poisson
+from dcrec_spark.kernels.explain import Wanted, explain_poisson
 from dcrec_spark.kernels.gamma import geometric_mean
 from dcrec_spark.kernels.poisson import update_shape
 from dcrec_spark.models.families import base
@@ -45,11 +45,9 @@ class GammaFactors(base.Family):
 
     @property
     def prior(self) -> Gamma:
-        """The Gamma prior of all factors."""
         return Gamma(*(self.settings[name] for name in self.prior_settings))
 
     def steps(self, observed: base.Observed, precision: str | None = None) -> GammaPoisson:
-        """Coordinate ascent without confounder and intercept."""
         return GammaPoisson(
             stage=self.stage,
             count=self.value,
@@ -65,8 +63,11 @@ class GammaFactors(base.Family):
         return at_prior(self.prior, users, observed.n_users, self.total(observed))
 
     def total(self, observed: base.Observed) -> float:
-        """Add up the counts of all pairs of the fit."""
         return observed.means[self.value] * observed.nonzeros
+
+    @classmethod
+    def shared_from_json(cls, values: Mapping[str, Any]) -> SharedGammas:
+        return SharedGammas(**{name: q and Gamma(*q) for name, q in values.items()})
 
 
 class PoissonExposure(GammaFactors):
@@ -85,11 +86,9 @@ class PoissonExposure(GammaFactors):
         return base.TableColumn("shape", self.rank), base.TableColumn("rate", self.rank, same_for_all=True)
 
     def table_of(self, memory: Arrays, is_user: bool, shared: Any = NOTHING_SHARED) -> dict[str, Array]:
-        """Return the posterior of each row."""
         return {"shape": memory["shape"], "rate": np.broadcast_to(memory["rate"], memory["shape"].shape)}
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        """Return the posterior of each row."""
         return {"shape": columns["shape"], "rate": columns["rate"]}
 
     def variation(self, observed: base.Observed) -> float:
@@ -118,7 +117,6 @@ class PoissonOutcome(GammaFactors, base.OutcomeFamily):
 
     @property
     def weighted(self) -> bool:
-        """Whether the ratings have weights, inverse propensities."""
         return bool(self.settings["adjustment"] == "ipw")
 
     def steps(self, observed: base.Observed, precision: str | None = None) -> GammaPoisson:
@@ -146,7 +144,6 @@ class PoissonOutcome(GammaFactors, base.OutcomeFamily):
         )
 
     def table_of(self, memory: Arrays, is_user: bool, shared: SharedGammas) -> dict[str, Array]:
-        """Means and posteriors of the rows."""
         shape, rate = memory["shape"], np.broadcast_to(memory["rate"], memory["shape"].shape)
         table = {"features": shape / rate, "outcome_shape": shape, "outcome_rate": rate}
         if is_user and self.gamma_per_user:
@@ -155,24 +152,17 @@ class PoissonOutcome(GammaFactors, base.OutcomeFamily):
             table["outcome_shape"] = np.hstack([shape, gamma_shape])
             table["outcome_rate"] = np.hstack([rate, gamma_rate])
         elif is_user:
-            table["gamma"] = base.filled(len(shape), self.shared_numbers(shared).gamma)
+            table["gamma"] = np.full(len(shape), self.shared_numbers(shared).gamma)
         return table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        """Return the posteriors, gamma's apart."""
         memory = {name: columns[f"outcome_{name}"][:, : self.rank] for name in ("shape", "rate")}
         if is_user and self.gamma_per_user:
             memory |= {f"gamma_{name}": columns[f"outcome_{name}"][:, self.rank :] for name in ("shape", "rate")}
         return memory
 
     @classmethod
-    def shared_from_json(cls, values: Mapping[str, Any]) -> SharedGammas:
-        """Posteriors from their shapes and rates."""
-        return SharedGammas(**{name: q and Gamma(*q) for name, q in values.items()})
-
-    @classmethod
     def shared_numbers(cls, shared: SharedGammas) -> base.SharedNumbers:
-        """Posterior means."""
         intercept, gamma = (0.0 if q is None else q.mean for q in shared)
         return base.SharedNumbers(intercept, gamma)
 
@@ -188,7 +178,7 @@ def explain_rows(
     memory = inputs.memory
     counts, prior = count_block(inputs, model, shared, is_user=True), prior_shapes(model, is_user=True)
     shape, rate = memory["shape"], memory["rate"]
-    gamma = base.filled(len(shape), PoissonOutcome.shared_numbers(shared).gamma)
+    gamma = np.full(len(shape), PoissonOutcome.shared_numbers(shared).gamma)
     if model.gamma_per_user:
         gamma = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
         shape, rate = np.hstack([shape, memory["gamma_shape"]]), np.hstack([rate, memory["gamma_rate"]])
@@ -196,7 +186,7 @@ def explain_rows(
         np.ascontiguousarray(model.part(inputs.inbox, part, is_user=False))
         for part in (RowPart.GEOMETRIC_MEAN, RowPart.MEAN)
     )
-    parts = explain_poisson(counts, UserGammas(prior, shape, rate), cols, means, wanted)
+    parts = explain_poisson(counts, prior, shape, rate, cols, means, wanted)
     updated = update_shape(prior, counts, geometric_mean(shape, rate), cols)
     theta, implied = ((s / rate)[:, : model.rank] for s in (shape, updated))
     from_ratings = inner_products(wanted.row_ptr, wanted.col, implied, means)

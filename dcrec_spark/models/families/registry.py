@@ -12,9 +12,7 @@ FAMILIES: dict[str, type[OutcomeFamily]] = {}
 
 
 def register(outcome: str, family: type[OutcomeFamily], doc: str = "") -> None:
-    """Let ``outcome`` name a family. From then on the Param ``outcome`` takes the name.
-
-    doc : meaning of the name, in half a sentence. The table of settings has that of the built-in ones.
+    """Let ``outcome`` name a family, with its meaning in half a sentence. From then on the Param takes the name.
 
     Raises ValueError: the name belongs to another family already.
     """

@@ -101,10 +101,10 @@ def require_all_known(ids: DataFrame, factors: DataFrame, name: str) -> None:
         )
 
 
-def require_number(name: str, n: object) -> None:
+def require_number(name: str, n: object, of: str = "recommendations") -> None:
     """Refuse a length of lists, or a limit within them, that is none."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ValueError(f"{name}: found {n!r}, expected a whole number of recommendations >= 1")
+        raise ValueError(f"{name}: found {n!r}, expected a whole number of {of} >= 1")
 
 
 class Checked(NamedTuple):
@@ -122,8 +122,6 @@ def require_usable(pairs: DataFrame, values: list[str], columns: Mapping[str, st
     """Refuse pairs that can't be used: each has to have two ids, and finite values that are not negative.
 
     columns : what each column of ``pairs`` is called in the input. signed : whether ratings may be negative.
-
-    Raises DataError: there are no rows, or it names the column and how many rows can't be used.
     """
     bad = {_missing(c, columns): F.col(c).isNull() for c in ("user_id", "item_id", *values)}
     bad |= {f"{columns[c]} is NaN or infinite": F.isnan(c) | (F.abs(c) == float("inf")) for c in values}

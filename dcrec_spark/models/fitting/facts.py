@@ -1,22 +1,106 @@
-"""Results of a fit: the plain numbers that a saved model keeps, and all that folding in and explaining need."""
+"""Results of a fit: the plain numbers that a saved model keeps, and what is wrong with its factors."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Self
 
-from pyspark.ml.param import Params
-from pyspark.sql import DataFrame
+import numpy as np
 
 from dcrec_spark.engine.ascent import Fit
+from dcrec_spark.engine.cells import Array
 from dcrec_spark.kernels.exposure import Form
 from dcrec_spark.models.families.base import Family, OutcomeFamily
-from dcrec_spark.models.fitting.covariates import NO_COVARIATES, Covariates
-from dcrec_spark.models.fitting.degeneracies import Degeneracy, find_degeneracies
-from dcrec_spark.models.fitting.factors import select_columns
+from dcrec_spark.models.fitting.attach import NO_COVARIATES, Covariates
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.propensity import Propensity
-from dcrec_spark.models.persistence.plain import as_json, from_json
+from dcrec_spark.models.persistence.mlio import as_json, from_json
+
+# Factors have vanished when their squares are this share of the largest; two are copies of one another when their
+# correlation is this near to 1.
+NOTHING, THE_SAME = 1e-12, 1e-9
+
+
+class Defect(StrEnum):
+    """What is wrong with some factors of a fit."""
+
+    VANISHED = "vanished"
+    ZERO = "zero"
+    AT_PRIOR = "at_prior"
+    COPIES = "copies"
+
+
+@dataclass(frozen=True)
+class Degeneracy:
+    """One thing that is wrong with the factors of a fit.
+
+    stage : "exposure" or "outcome". factors : numbers of the factors, from 0. All of them where they vanished.
+    """
+
+    stage: str
+    kind: Defect
+    factors: tuple[int, ...]
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, and what might help, for a log or a report."""
+        named = ("factor " if len(self.factors) == 1 else "factors ") + ", ".join(map(str, self.factors))
+        is_or_are = "is" if len(self.factors) == 1 else "are"
+        what = {
+            Defect.VANISHED: f"all {len(self.factors)} factors are zero: less regularisation, or more data",
+            Defect.ZERO: f"{named} {is_or_are} zero: a smaller rank would do",
+            Defect.AT_PRIOR: f"{named} {is_or_are} left at the prior: a smaller rank would do",
+            Defect.COPIES: f"{named} are copies of one another: a smaller rank, or another seed",
+        }
+        return f"{self.stage}: {what[self.kind]}"
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def __repr__(self) -> str:  # for a notebook's list of facts
+        return f"<{self.sentence}>"
+
+
+def find_degeneracies(
+    stage: str, user_gram: Array, item_gram: Array, size: float = 0.0, at_prior: Array | None = None
+) -> list[Degeneracy]:
+    """Return what is wrong with the factors of a fit. Empty for a sound one.
+
+    Component k is as strong as the product of its squares on both sides. Two are copies where they are parallel on
+    both.
+
+    size : the sum of squares, over all pairs, of what they should explain.
+    at_prior : (K,) whether a Gamma factor is left at its prior. Posterior means never vanish.
+    """
+    strength = np.diag(user_gram) * np.diag(item_gram)
+    gone = strength <= NOTHING * strength.max() if at_prior is None else at_prior
+    if not np.vdot(user_gram, item_gram) > NOTHING * size or gone.all():
+        return [Degeneracy(stage, Defect.VANISHED, tuple(range(len(strength))))]
+    facts = []
+    if gone.any():
+        kind = Defect.ZERO if at_prior is None else Defect.AT_PRIOR
+        facts.append(Degeneracy(stage, kind, tuple(map(int, np.flatnonzero(gone)))))
+    alike = _parallel(user_gram) & _parallel(item_gram) & ~gone[:, None] & ~gone[None, :]
+    first = alike.argmax(axis=0)  # the first of each factor's copies, itself if there is none
+    for j in np.unique(first[~gone]):
+        copies = np.flatnonzero((first == j) & ~gone)
+        if len(copies) > 1:
+            facts.append(Degeneracy(stage, Defect.COPIES, tuple(map(int, copies))))
+    return facts
+
+
+def vanished(facts: Iterable[Degeneracy]) -> bool:
+    """Whether nothing at all is left of the factors of some stage."""
+    return any(fact.kind is Defect.VANISHED for fact in facts)
+
+
+def _parallel(gram: Array) -> Array:
+    length = np.sqrt(np.diag(gram))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parallel: Array = np.abs(gram) / np.outer(length, length) > 1.0 - THE_SAME
+    return parallel
+
 
 _log = logging.getLogger(__name__)
 
@@ -79,45 +163,3 @@ class OutcomeFacts:
         shared = family.shared_from_json(values["shared"])
         facts: Self = from_json(cls, {**values, "fit": values, "shared": shared})
         return facts
-
-
-@dataclass(frozen=True)
-class FittedExposure:
-    """The stage 1 of a fitted model. count_column : of exposure counts. None: each pair counts once."""
-
-    family: Family
-    count_column: str | None
-
-
-@dataclass(frozen=True)
-class FittedOutcome:
-    """A fitted outcome model. params, facts : of the model.
-
-    users, items : ``idx, id``, the family's columns, ``exposure_shape, exposure_rate``.
-    """
-
-    params: Params
-    family: OutcomeFamily
-    facts: OutcomeFacts
-    users: DataFrame
-    items: DataFrame
-    exposure: FittedExposure | None
-
-    @property
-    def id_columns(self) -> tuple[str, str]:
-        """The columns of users and of items in a user's frame."""
-        return self.params.getOrDefault("userCol"), self.params.getOrDefault("itemCol")
-
-    @property
-    def row_width(self) -> int:
-        """How many numbers a row of either stage has at most."""
-        exposure = 0 if self.exposure is None else self.family.exposure_row_width(self.exposure.family)
-        return max(self.family.row_width, exposure)
-
-    def table(self, is_user: bool) -> DataFrame:
-        """Return the users or the items."""
-        return self.users if is_user else self.items
-
-    def exposure_table(self, is_user: bool) -> DataFrame:
-        """``id, shape, rate`` of the users' or the items' exposure factors."""
-        return select_columns(self.table(is_user), {"id": "id", "exposure_shape": "shape", "exposure_rate": "rate"})

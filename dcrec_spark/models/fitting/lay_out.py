@@ -12,7 +12,7 @@ from dcrec_spark.models.fitting.checks import require_usable
 from dcrec_spark.models.fitting.cluster_layout import lay_out_on_cluster
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
-from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings, width_of
+from dcrec_spark.models.fitting.layout_settings import Driver, LayoutSettings, width_of
 from dcrec_spark.models.fitting.process_layout import CollectedPairs, lay_out_in_process
 from dcrec_spark.spark.compat import require_classic, require_supported
 from dcrec_spark.spark.lineage import is_local
@@ -42,16 +42,13 @@ def lay_out(
 
     values : name of a block's array -> expression over ``df`` that makes it.
     resources : owns the cached data of the result. Until it ends, shuffles have few partitions, by the ratings' size.
-    held_out_col : true for the rows that are held out, or None.
     frozen : "user" or "item" -> ``id, idx`` of a side whose rows are given; pairs with other ids of that side are left
         out. By default both sides have the ids of the pairs.
     distinct : whether to refuse a pair that occurs twice, without it, a pair may be both held out and not.
     new_only : whether only the side that is not given will be updated. In this process the other one gets no pairs.
-    driver : the driver's resources. None: as they are.
 
-    Raises DataError: empty input, one user or item, a null id, a value that is null or not finite, a pair given twice.
-    ConfigError: this version of Spark is not supported, the session's Python workers cannot run this package, or
-    exchange=local or broadcast, and the driver has no room.
+    Raises DataError: the pairs can't be used, or are all of one user or item. ConfigError: this version of Spark, its
+    workers or the driver's memory will not do.
     """
     require_supported(df.sparkSession)
     # Without a cluster, a fit in this process needs no Python workers, which are slow to start.
@@ -89,17 +86,15 @@ def lay_out(
 def _collected(
     pairs: DataFrame, given: Mapping[str, DataFrame], settings: LayoutSettings, driver: Driver | None
 ) -> CollectedPairs | None:
-    """Return the pairs if they are laid out in this process, else None."""
     # Counting takes as long as half a dozen sweeps of few ratings, and is left out if they can only be few.
     frames = [pairs, *given.values()]
     bounds = [rows_at_most(frame) for frame in frames]
     number = settings.local_rows + 1 if None in bounds else sum(bound for bound in bounds if bound is not None)
     if number > settings.local_rows:
         number = reduce(DataFrame.unionAll, [frame.select(F.lit(1)) for frame in frames]).count()
-    size = CollectedSize(number, width_of(pairs))
-    driver = driver or driver_of(pairs.sparkSession)
-    collected = CollectedPairs(pairs, given, driver.portions(size))
-    return collected if settings.is_local(size, collected.count_rows, driver) else None
+    width, driver = width_of(pairs), driver or driver_of(pairs.sparkSession)
+    collected = CollectedPairs(pairs, given, driver.portions(number, width))
+    return collected if settings.is_local(number, width, collected.count_rows, driver) else None
 
 
 def driver_of(spark: SparkSession) -> Driver:

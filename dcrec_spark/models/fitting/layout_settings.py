@@ -48,17 +48,10 @@ class Driver(NamedTuple):
         through_spark = min(self.heap / 4, self.results) / width
         return int(min(through_spark, self.memory / 2 / (BYTES_OF_A_RATING + width)))
 
-    def portions(self, collected: "CollectedSize") -> int:
+    def portions(self, number: int, width: int) -> int:
         """Return in how many portions ratings pass through the JVM: half of the limit, as none is even."""
         at_once = min(self.heap * PORTION_OF_HEAP, self.results / 2)
-        return max(1, ceil(collected.number * collected.width / at_once))
-
-
-class CollectedSize(NamedTuple):
-    """The number of ratings and given ids that a fit in the driver's process would collect, and the bytes of each."""
-
-    number: int
-    width: int
+        return max(1, ceil(number * width / at_once))
 
 
 @dataclass(frozen=True)
@@ -92,19 +85,24 @@ class LayoutSettings:
         is_free = self.exchange == "auto" and self.user_blocks is None and self.item_blocks is None
         return self.exchange == "local" or is_free
 
-    def is_local(self, collected: CollectedSize, rows: Callable[[], int], driver: Driver) -> bool:
-        """Whether the fit runs in the driver's process.
+    def is_local(self, number: int, width: int, rows: Callable[[], int], driver: Driver) -> bool:
+        """Whether the fit runs in the driver's process. ConfigError: it has to, and the ratings have no room.
 
+        number, width : of ratings and given ids that it would collect, and the bytes of each.
         rows : counts those of both sides. It may collect the ratings, and is called only if these have room.
-
-        Raises ConfigError: exchange=local, and the ratings have no room.
         """
         if not self.may_be_local:
             return False
-        is_requested, number = self.exchange == "local", collected.number
+        is_requested = self.exchange == "local"
         most = self.local_rows if driver.has_cluster and not is_requested else self.largest_local_rows
-        if number <= self.local_rows or (number <= most and self._has_room(collected, rows, driver)):
+        if number <= self.local_rows:
             return True
+        # Tables pass through the JVM twice: 6 GB of them did not pass through a heap of 6 GB.
+        if number <= most and self.bytes_in_process(number, width, 0) <= driver.memory / 2:
+            count = rows()
+            in_process = self.bytes_in_process(number, width, count)
+            if self.bytes_of(count) <= driver.heap / 2 and in_process <= driver.memory / 2:
+                return True
         if is_requested:
             memory, heap = driver.memory / 2**30, driver.heap / 2**30
             raise ConfigError(
@@ -115,19 +113,9 @@ class LayoutSettings:
             )
         return False
 
-    def _has_room(self, collected: CollectedSize, rows: Callable[[], int], driver: Driver) -> bool:
-        """Whether it fits. Tables pass through the JVM twice: 6 GB of them did not pass through a heap of 6 GB."""
-        if self.bytes_in_process(collected, 0) > driver.memory / 2:
-            return False
-        number = rows()
-        return (
-            self.bytes_of(number) <= driver.heap / 2 and self.bytes_in_process(collected, number) <= driver.memory / 2
-        )
-
-    def bytes_in_process(self, collected: CollectedSize, rows: int) -> float:
+    def bytes_in_process(self, number: int, width: int, rows: int) -> float:
         """Return the bytes of a fit in this process: of its ratings, and of the factors of so many rows."""
-        at_once = BYTES_AT_ONCE if collected.number <= AT_ONCE else 0
-        return (BYTES_OF_A_RATING + at_once + collected.width) * collected.number + self.bytes_of(rows)
+        return (BYTES_OF_A_RATING + BYTES_AT_ONCE * (number <= AT_ONCE) + width) * number + self.bytes_of(rows)
 
     def broadcasts(self, name: str, n_rows: int) -> bool:
         """Whether the driver collects and broadcasts the results of a side of so many rows."""

@@ -24,7 +24,7 @@ from dcrec_spark.engine.sides import State
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.random import keys_of
 from dcrec_spark.kernels.threads import blas_on_one_thread
-from dcrec_spark.models.families.base import Remembered, TableColumn, Tabled
+from dcrec_spark.models.families.base import Remembered, Tabled
 from dcrec_spark.models.fitting.checks import duplicate_pair, require_two, require_usable_here, unknown_side
 from dcrec_spark.models.fitting.factors import arrow_table, cached_frame, list_array, matrix_of
 from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
@@ -59,12 +59,10 @@ class ProcessLayout(Layout):
 
     @cached_property
     def user_ids(self) -> DataFrame:  # type: ignore[override]
-        """``id, idx`` of the users, made when it is first read."""
         return self._id_table(is_user=True)
 
     @cached_property
     def item_ids(self) -> DataFrame:  # type: ignore[override]
-        """``id, idx`` of the items, made when it is first read."""
         return self._id_table(is_user=False)
 
     def environment(self) -> AbstractContextManager[None]:
@@ -72,10 +70,6 @@ class ProcessLayout(Layout):
         return blas_on_one_thread()
 
     def place(self, is_user: bool, table: DataFrame | Arrays, family: Remembered) -> State:
-        """Return fitted rows as a state of the side's block.
-
-        table : ``id`` and the family's columns, an id without a row gets NaN, or these columns as arrays.
-        """
         columns = self._aligned(is_user, table, family) if isinstance(table, DataFrame) else table
         return State.of_memory(family.memory_of(columns, is_user=is_user))
 
@@ -85,7 +79,6 @@ class ProcessLayout(Layout):
         return {name: np.asarray(column, np.float64) for name, column in columns.items()}
 
     def table(self, is_user: bool, state: State, family: Tabled, shared: Any, exposed: Part | None = None) -> DataFrame:
-        """``idx, id`` and the family's columns, then those of the exposure factors."""
         columns, ids = self._columns(is_user, state, family, shared), self._row_ids(is_user)
         if exposed is not None:
             columns |= {f"exposure_{name}": array for name, array in self._columns(is_user, *exposed).items()}
@@ -93,7 +86,6 @@ class ProcessLayout(Layout):
         return cached_frame(self._spark_ids.spark, table)
 
     def memory_table(self, is_user: bool, state: State, rows: MemoryRows, schema: str) -> DataFrame:
-        """Return the memory of a side's block as rows of a table."""
         return frame_of_arrow(self._spark_ids.spark, pa.Table.from_batches([rows(0, state.memory_of(0))]))
 
     def materialise(self, cached: DataFrame) -> DataFrame:
@@ -119,11 +111,20 @@ class ProcessLayout(Layout):
         return {name: list_array(arrays[name]) if arrays[name].ndim == 2 else pa.array(arrays[name]) for name in names}
 
     def _aligned(self, is_user: bool, table: DataFrame, family: Remembered) -> dict[str, Array]:
+        """Return columns of fitted rows in the order of a side's rows. NaN, or the common value, for other ids."""
         columns = [column for column in family.columns(is_user) if column.remembered]
         # By id: the first row has the values that all rows share, and folded-in rows may have others.
         fitted = arrow_table(table, ["id", *[column.name for column in columns]]).sort_by("id")
         at = places(self._row_ids(is_user), fitted["id"])
-        return {column.name: _aligned(fitted, column, at) for column in columns}
+        aligned = {}
+        for column in columns:
+            values = fitted[column.name].to_numpy() if column.width is None else matrix_of(fitted[column.name])
+            rows = np.full((len(at), *values.shape[1:]), np.nan)
+            if column.same_for_all:
+                rows[:] = values[0]
+            rows[at >= 0] = values[at[at >= 0]]
+            aligned[column.name] = rows
+        return aligned
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,6 @@ class CollectedPairs:
 
     @cached_property
     def table(self) -> pa.Table:
-        """The pairs."""
         if self.portions == 1:
             return collect_arrow(self.pairs)
         portion = F.pmod(F.xxhash64("user_id", "item_id"), F.lit(self.portions))
@@ -164,10 +164,7 @@ def lay_out_in_process(
 ) -> ProcessLayout:
     """Build the blocks of both sides, at the same time if the pairs are few enough.
 
-    columns : the names of the ids and of the values -> their names in the input.
-    distinct : whether to refuse a pair that occurs twice. new_only : whether a given side's block has no pairs.
-
-    Raises DataError: pairs can't be used. A pair is given twice. No pair has an id of the given side.
+    columns : the names of the ids and of the values -> their names in the input. distinct, new_only : see ``lay_out``.
     """
     table, given = collected.take(), collected.given
     values = [name for name in columns if name not in ("user_id", "item_id")]
@@ -213,11 +210,3 @@ def _side_ids(named: pa.ChunkedArray, fitted: DataFrame | None) -> pa.Array:
     return distinct.take(pc.sort_indices(distinct))
 
 
-def _aligned(fitted: pa.Table, column: TableColumn, at: Indices) -> Array:
-    """Return a column of fitted rows in the order of a side's rows. NaN, or the common value, where there is none."""
-    values = fitted[column.name].to_numpy() if column.width is None else matrix_of(fitted[column.name])
-    aligned = np.full((len(at), *values.shape[1:]), np.nan)
-    if column.same_for_all:
-        aligned[:] = values[0]
-    aligned[at >= 0] = values[at[at >= 0]]
-    return aligned

@@ -29,15 +29,10 @@ _shown = os.environ.get(SWITCH, "1") != "0"
 
 
 def show_progress(shown: bool) -> None:
-    """Switch the progress bars of fits on or off for this process.
+    """Switch the progress bars of fits on or off for this process, from now on.
 
     They are on unless the environment variable ``DCREC_PROGRESS`` is ``0``, and appear on a terminal and in notebooks
     only. An estimator with a ``listener`` of its own shows none.
-
-    Parameters
-    ----------
-    shown : bool
-        Whether fits that begin from now on show a bar.
 
     Examples
     --------

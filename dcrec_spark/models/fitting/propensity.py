@@ -37,7 +37,6 @@ class PropensitySettings:
 
     @classmethod
     def of(cls, params: Params) -> Self:
-        """Return the settings of an estimator."""
         return cls(params.getOrDefault("propensityCol"), params.getOrDefault("weightCap"))
 
 
@@ -76,9 +75,7 @@ def fit_propensity(ratings: DataFrame, rating_col: str, settings: PropensitySett
 
 
 def propensity_from_counts(value: Floats, count: Floats, settings: PropensitySettings) -> Propensity:
-    """Propensities from ratings alone.
-
-    value, count : (n,) each distinct rating, and how often it occurs.
+    """Propensities from ratings alone: (n,) distinct values, and how often each occurs.
 
     Raises DataError: a rating is so far below the pivot that it has no propensity.
     """

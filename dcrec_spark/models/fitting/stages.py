@@ -15,6 +15,7 @@ beyond rounding.
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from pyspark.ml.param import Params
@@ -23,8 +24,7 @@ from pyspark.sql import DataFrame
 from dcrec_spark.engine.ascent import Fit, Past, Start, Stopping, alternate
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.engine.sides import State
-from dcrec_spark.models.families.base import Family, OnItsWay, OutcomeFamily
-from dcrec_spark.models.families.poisson import NOTHING_SHARED
+from dcrec_spark.models.families.base import Family, OnItsWay
 from dcrec_spark.models.fitting.checks import require_same_ids, start_from_strangers
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
@@ -59,48 +59,40 @@ class FitCheckpoints(Protocol):
         """Return the sweep that an interrupted fit has left of a stage."""
 
 
-class Resumption:
-    """One stage's way from the checkpoints to its start, and from its sweeps to the checkpoints."""
+def _resume(checkpoints: FitCheckpoints, family: Family, layout: Layout, resources: FitResources) -> Start | None:
+    """Return where an interrupted fit of this stage has been, on these blocks. None where there was none."""
+    kept = checkpoints.kept(family.stage)
+    if kept is None:
+        return None
+    rows = OnItsWay(family)
+    states = {name: resources.add(layout.place(name == "users", table, rows)) for name, table in kept.tables.items()}
+    return Start(states.get("users"), states["items"], family.shared_from_json(kept.shared), kept.past)
 
-    def __init__(self, checkpoints: FitCheckpoints, family: Family, layout: Layout, max_iter: int) -> None:
-        self._checkpoints, self._family, self._layout, self._max_iter = checkpoints, family, layout, max_iter
 
-    def start(self, resources: FitResources) -> Start | None:
-        """Return where an interrupted fit of this stage has been, on these blocks. None where there was none."""
-        family, layout = self._family, self._layout
-        kept = self._checkpoints.kept(family.stage)
-        if kept is None:
-            return None
-        rows = OnItsWay(family)
-        states = {
-            name: resources.add(layout.place(name == "users", table, rows)) for name, table in kept.tables.items()
-        }
-        shared = family.shared_from_json(kept.shared) if isinstance(family, OutcomeFamily) else NOTHING_SHARED
-        return Start(states.get("users"), states["items"], shared, kept.past)
-
-    def after_sweep(self, users: State | None, items: State, shared: Any, past: Past) -> None:
-        """Keep the sweep, if it is time."""
-        family, layout = self._family, self._layout
-        is_last = past.converged or len(past.objective) >= self._max_iter
-        if not self._checkpoints.is_due(family.stage, is_last):
-            return
+def _keep_if_due(
+    checkpoints: FitCheckpoints,
+    family: Family,
+    layout: Layout,
+    most: int,
+    users: State | None,
+    items: State,
+    shared: Any,
+    past: Past,
+) -> None:
+    if checkpoints.is_due(family.stage, past.converged or len(past.objective) >= most):
         states, rows = {"users": users, "items": items}, OnItsWay(family)
         tables = {
             name: layout.table(name == "users", state, rows, shared).drop("idx")
             for name, state in states.items()
             if state is not None
         }
-        plain = family.shared_as_json(shared) if isinstance(family, OutcomeFamily) else {}
-        self._checkpoints.keep(family.stage, KeptSweep(past, plain, tables))
+        checkpoints.keep(family.stage, KeptSweep(past, family.shared_as_json(shared), tables))
 
 
 def fit_factors(
     estimator: Params, family: Family, layout: Layout, listener: Listener, start: Start | None = None
 ) -> Fit:
-    """Fit one stage to the blocks.
-
-    start : where the fit begins, without it, at the family's seed. An interrupted fit whose estimator has
-        ``checkpoints`` continues instead.
+    """Fit one stage to the blocks: from where an interrupted fit has been, else ``start``, else the family's seed.
 
     Raises FitError: the objective moved the wrong way, or a factor is NaN or infinite.
     """
@@ -110,8 +102,8 @@ def fit_factors(
     with FitResources() as resources, layout.environment():
         # A fit with held-out rows keeps its best sweep, not its last, and begins anew.
         if checkpoints is not None and not layout.held_out:
-            resumption = Resumption(checkpoints, family, layout, stopping.max_iter)
-            start, after_sweep = resumption.start(resources) or start, resumption.after_sweep
+            start = _resume(checkpoints, family, layout, resources) or start
+            after_sweep = partial(_keep_if_due, checkpoints, family, layout, stopping.max_iter)
         return alternate(layout.users, layout.items, family.steps(layout), stopping, listener, start, after_sweep)
 
 
@@ -120,7 +112,6 @@ def warm_start(
 ) -> Start:
     """Return the states of a fitted model on these blocks: known ids at its factors, new ones at the seed's.
 
-    users, items : the fitted model's tables. shared : the terms that its pairs share.
     Raises ConfigError: their ids are of another kind.
     """
     ids = layout.user_ids, layout.item_ids
@@ -139,8 +130,7 @@ def fold_in(
 ) -> Mapping[bool, State]:
     """States of the users (True) and of the items (False): one side as it was fitted, the new one from its pairs.
 
-    new_is_user : whether users are folded in, by pairs with known items, or items.
-    fitted_table : the other side's table, of the layout's kind. shared : the terms that all pairs share.
+    fitted_table : the other side's, of the layout's kind.
     """
     steps = family.steps(layout)
     sides = {True: layout.users, False: layout.items}

@@ -25,7 +25,7 @@ from dcrec_spark.kernels.solvers import least_squares_on_simplex
 from dcrec_spark.models.explain.explain import plain_reason
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
-from dcrec_spark.models.fitting.degeneracies import Degeneracy
+from dcrec_spark.models.fitting.facts import Degeneracy
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.stages import FitCheckpoints, KeptSweep
 from dcrec_spark.models.outcome.estimator import DeconfoundedMF, share_blocks
@@ -54,22 +54,19 @@ _SUMMED += ["user_bias", "item_bias", "baseline", "others"]
 
 
 @dataclass(frozen=True)
-class MemberCheckpoints:
+class _MemberCheckpoints:
     """Checkpoints of one member's fit among those of a blend. Implements FitCheckpoints."""
 
     inner: FitCheckpoints
     fit: str
 
     def is_due(self, stage: str, is_last: bool) -> bool:
-        """Whether the sweep that a stage has just made is to be kept."""
         return self.inner.is_due(stage, is_last)
 
     def keep(self, stage: str, sweep: KeptSweep) -> None:
-        """Keep a sweep in place of the stage's earlier ones."""
         self.inner.keep(f"{self.fit}_{stage}", sweep)
 
     def kept(self, stage: str) -> KeptSweep | None:
-        """Return the sweep that an interrupted fit has left of a stage."""
         return self.inner.kept(f"{self.fit}_{stage}")
 
 
@@ -130,9 +127,9 @@ class BlendModel(RankedLists, Model, Persistent):
     def factorTables(self) -> tuple[DataFrame, DataFrame]:
         """Users and items, to be published, in the columns of :meth:`DeconfoundedMFModel.factorTables`.
 
-        ``features`` of both sides are the members' factors times the roots of their weights, so that inner products are
-        the weighted ones. ``bias`` is the weighted sum. Slopes and covariates are empty, and gamma is null: members
-        have their own. The exposure columns are those of the exposure model.
+        ``features`` are the members' factors times the roots of their weights, so that inner products are the weighted
+        ones. ``bias`` is the weighted sum. Slopes and covariates are empty, and gamma is null: members have their own.
+        The exposure columns are those of the exposure model.
         """
         of_exposure = next((model for model in self.members.values() if model.exposureModel is not None), self._first)
         known, sides = of_exposure.factorTables(), []
@@ -230,12 +227,9 @@ class BlendModel(RankedLists, Model, Persistent):
         return _in_place_of(of_members, blended)
 
     def foldInUsers(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
-        """Fold in new users by their ratings, in every member: see :meth:`DeconfoundedMFModel.foldInUsers`.
+        """Fold in new users by their ratings, in every member: ``id, member_0: struct, member_1: struct, ...``.
 
-        Returns
-        -------
-        DataFrame[id, member_0: struct, member_1: struct, ...]
-            To be handed to :meth:`withUsers`. Cached. Unpersist it when done.
+        See :meth:`DeconfoundedMFModel.foldInUsers`. To be handed to :meth:`withUsers`. Unpersist it when done.
         """
         folded = [model.foldInUsers(dataset, features) for model in self.members.values()]
         named = [rows.select("id", F.struct("*").alias(f"member_{at}")) for at, rows in enumerate(folded)]
@@ -285,7 +279,7 @@ class Blend(Estimator[BlendModel]):
 
     Each member is fitted twice: without the held-out ratings, by which the weights are chosen, and then, where its
     weight is above 0, to all ratings. Members with the same exposure model share one fit of it. Members that differ in
-    their assumptions alone share the blocks of the ratings.
+    their assumptions alone share the blocks of the ratings. All have to name their columns alike.
 
     Parameters
     ----------
@@ -296,13 +290,6 @@ class Blend(Estimator[BlendModel]):
         Share of the ratings that are held out, by a hash of the ids.
     seed : int
         Of the split, and of the members where these are not given.
-
-    Raises
-    ------
-    ConfigError
-        By ``fit``, for members that name their columns differently.
-    DataError
-        By ``fit``, for input that can't be used.
 
     Examples
     --------
@@ -331,7 +318,10 @@ class Blend(Estimator[BlendModel]):
             raise ValueError(f"members: found {len(self.members)}, expected 1 to {MOST_MEMBERS}")
 
     def _fit(self, dataset: DataFrame) -> BlendModel:
-        user, item, rating = self._columns()
+        every = {(e.getUserCol(), e.getItemCol(), e.getRatingCol()) for e in self.members.values()}
+        if len(every) > 1:
+            raise ConfigError(f"members: found the columns {sorted(every)}, expected the same user, item and rating")
+        user, item, rating = every.pop()
         # By the ids alone: the same pairs are held out, whatever the partitions.
         ids = [quoted(name).cast("string") for name in (user, item)]
         is_held_out = F.pmod(F.xxhash64(F.lit(self.seed), *ids), F.lit(_PARTS)) < self.validationShare * _PARTS
@@ -346,13 +336,6 @@ class Blend(Estimator[BlendModel]):
         blend = BlendModel(members, weights, errors)
         next(iter(members.values()))._copyValues(blend)
         return blend
-
-    def _columns(self) -> tuple[str, str, str]:
-        """Return the columns of users, items and ratings, the same for all members."""
-        every = {(e.getUserCol(), e.getItemCol(), e.getRatingCol()) for e in self.members.values()}
-        if len(every) > 1:
-            raise ConfigError(f"members: found the columns {sorted(every)}, expected the same user, item and rating")
-        return every.pop()
 
     def _fit_members(
         self, members: dict[str, DeconfoundedMF], dataset: DataFrame, fit: str
@@ -378,14 +361,13 @@ class Blend(Estimator[BlendModel]):
         return models
 
     def _observe(self, member: DeconfoundedMF, fit: str) -> None:
-        """Give the listener and checkpoints of a fit to a member and its stage 1."""
         stages: list[DeconfoundedMF | PoissonFactorization] = [member]
         if isinstance(stage_one := member.getExposureModel(), PoissonFactorization):
             stages.append(stage_one.copy())
             member.setExposureModel(stages[-1])
         for stage in stages:
             stage.listener = self.listener or stage.listener
-            stage.checkpoints = None if self.checkpoints is None else MemberCheckpoints(self.checkpoints, fit)
+            stage.checkpoints = None if self.checkpoints is None else _MemberCheckpoints(self.checkpoints, fit)
 
     def _choose(
         self, models: dict[str, DeconfoundedMFModel], held_out: DataFrame, rating: str

@@ -15,9 +15,8 @@ from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require
 from dcrec_spark.models.families.base import OutcomeFamily, require_same_kind
 from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of, family_of
+from dcrec_spark.models.fitting.attach import attach_confounder, attach_features
 from dcrec_spark.models.fitting.checks import observed, require_all_known, require_columns, require_ids_alike
-from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.covariates import attach_features
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
@@ -34,9 +33,8 @@ from dcrec_spark.models.fitting.propensity import (
 from dcrec_spark.models.fitting.stages import FitCheckpoints, fit_factors, warm_start
 from dcrec_spark.models.outcome.lists import require_exposure_model
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.models.outcome.params import OutcomeFitParams
 from dcrec_spark.models.outcome.tables import FactorTables, completed
-from dcrec_spark.models.params import initialise, keyword_only
+from dcrec_spark.models.params import OutcomeFitParams, initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
 from dcrec_spark.settings.tables import BIAS_REG, CONFOUNDER_REG, PRESETS, REG_PARAM
 from dcrec_spark.spark.cancellation import stop_on_interrupt
@@ -52,7 +50,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     Weighted and probabilistic matrix factorization by alternating least squares, Poisson factorization by coordinate
     ascent. Sums over all pairs are exact, in time proportional to the number of ratings. With ``adjustment`` "none" or
     "ipw" the same code fits without the confounder, or by inverse propensities. The defaults suit ratings on a scale,
-    such as stars from 1 to 5. :meth:`forCounts` suits plays and clicks. ``explainParams()`` lists all parameters.
+    such as stars from 1 to 5. :meth:`forCounts` suits plays and clicks. ``explainParams()`` lists all parameters, with
+    their meaning and defaults. These need more words:
 
     Parameters
     ----------
@@ -68,31 +67,15 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         "reconstruction": gamma_u h_ui, with h_ui made from a_hat_ui. "factors": also slopes of items on the composition
         of users' exposures, and of users on items'. Unless it is set, fits to all pairs (unobservedWeight above 0) have
         the paper's form, reconstruction and identity.
-    confounderLink : str
-        What h_ui is made from: a_hat_ui ("identity"), or its logarithm ("log").
-    rank : int
-        Factors of the preferences, K.
-    exposureRank : int
-        Factors of the exposure model, L.
     exposureModel : PoissonFactorizationModel or PoissonFactorization, optional
         A fitted stage 1 to use as it is, or its estimator, which is fitted first, on the same blocks. Without one,
         stage 1 has ``exposureRank`` factors and this estimator's seed.
     regParam : float
-        Precision of the prior, 1 / variance with unit noise, of both sides' factors: 12. The same for all rows, however
-        many ratings they have. With ``regByCount`` it is multiplied by a row's number of ratings.
-    biasReg : float
-        Precision of the prior of both sides' biases: 5.
-    confounderReg : float
-        Precision of the prior of gamma, and of the slopes on covariates: 100.
-    exposureWeight : float
-        Order of lists, which a fitted model can change. 0: by potential rating. Above, up to 1: by (potential rating -
-        the user's baseline) * P(exposure)^exposureWeight. Needs an exposure model.
+        The same for all rows, however many ratings they have, unless ``regByCount`` multiplies it by their number.
     userFeatures, itemFeatures : DataFrame, optional
-        One row of numbers for each id, on which the other side has slopes. Scaled by the fit. Missing ones are at
-        their mean.
+        Scaled by the fit. Missing ones are at their mean.
     solver : {"cholesky", "cg"}
-        How each row's least squares are solved in a sweep: exactly, or by three steps of conjugate gradients from the
-        row's last state, which cost less at high ranks. The users of the fitted model are solved exactly.
+        Of the sweeps. The users of the fitted model are solved exactly.
     initialModel : DeconfoundedMFModel, optional
         A fitted model of the same kind and ranks to start from. Its exposure model starts stage 1, unless
         ``exposureModel`` is fitted or has a start. Without ``exposureModel`` stage 1 also has the rank, priors, counts,
@@ -104,17 +87,11 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         Called with (stage, iteration, objective) after each sweep of either stage, by default they are logged, and a
         bar is shown on a terminal and in notebooks (``show_progress``).
 
-    Raises
-    ------
-    DataError
-        By ``fit``, for input that can't be used.
-    ConfigError
-        By ``fit``, for settings that contradict each other, and on a cluster without a checkpoint directory.
-    FitError
-        By ``fit``, where the objective goes the wrong way or a factor is not finite.
-
     Notes
     -----
+    ``fit`` raises DataError for input that can't be used. ConfigError for settings that contradict each other, and on a
+    cluster without a checkpoint directory. FitError where the objective goes the wrong way or a factor is not finite.
+
     y_ui(1) = theta_u . beta_i + gamma_u a_hat_ui + beta_0 (Wang, Liang, Charlin, Blei, arXiv 1808.06581), by default
     with biases b_u + c_i, with h_ui in place of a_hat_ui, and kappa_u . q_i + rho_i . p_u of compositions p_u, q_i.
 
@@ -202,14 +179,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     ) -> Self:
         """Make an estimator for counts such as plays and clicks: weighted factorization of all pairs, without biases.
 
-        Parameters
-        ----------
-        userCol, itemCol, ratingCol, rank, confounderReg, unobservedWeight, maxIter, seed
-            As in the constructor. Setters change all else.
-        alpha : float
-            A count y has weight 1 + alpha * y, and is fitted as y, not as 1.
-        regParam : float
-            1 / prior variance of the factors.
+        A count y has weight 1 + alpha * y, and is fitted as y, not as 1. The parameters are those of the constructor,
+        and setters change all else.
 
         Examples
         --------
@@ -264,17 +235,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     def checkInitialModel(self, dataset: DataFrame) -> None:
         """Refuse an initialModel that a fit to ``dataset`` could not start from. Nothing is computed.
 
-        Parameters
-        ----------
-        dataset : DataFrame
-            The columns of a fit.
-
-        Raises
-        ------
-        ConfigError
-            Names the settings, or the kinds of ids, that differ.
-        TypeError
-            The initialModel is no outcome model.
+        Raises ConfigError: it names the settings, or the kinds of ids, that differ. TypeError: it is no outcome model.
         """
         warm = self.getOrDefault("initialModel")
         if warm is None:
@@ -329,7 +290,6 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
 
     @staticmethod
     def _tables(family: OutcomeFamily, layout: Layout, fit: Fit, stage_one: ExposureFit | None) -> FactorTables:
-        """Return all that is known of the rows of both sides: outcome factors and exposure factors."""
         sides, exposure = [], None
         for is_user, state in ((True, fit.users), (False, fit.items)):
             if stage_one is not None:

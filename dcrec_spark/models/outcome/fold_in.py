@@ -3,12 +3,10 @@
 from pyspark.sql import DataFrame
 
 from dcrec_spark.models.families.poisson import NOTHING_SHARED
-from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
-from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.covariates import attach_known, attach_new
+from dcrec_spark.models.fitting.attach import attach_confounder, attach_known, attach_new
 from dcrec_spark.models.fitting.factors import select_columns
-from dcrec_spark.models.fitting.facts import FittedOutcome
 from dcrec_spark.models.fitting.fit_resources import FitResources
+from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout, Part
 from dcrec_spark.models.fitting.layout_settings import layout_settings
@@ -20,21 +18,15 @@ _IDS = {"id": "id", "idx": "idx"}
 
 
 def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, features: DataFrame | None, new_is_user: bool) -> DataFrame:
-    """Return the table of the folded-in side: its model columns and its exposure columns, cached.
-
-    features : of the new rows. None: all at their means.
-
-    Raises DataError: a column is missing, or none of the known side's ids is known. ConfigError: ids of another kind.
-    """
-    require_columns(dataset, fitted.id_columns, [])
-    require_ids_alike(dataset, fitted.id_columns, (fitted.users, fitted.items))
-    dataset = observed(dataset, fitted.params.getOrDefault("validationIndicatorCol"))
+    """Return the table of the folded-in side: its model columns and its exposure columns, cached."""
+    fitted.require_pairs(dataset)
+    dataset = fitted.observed(dataset)
     known = fitted.table(not new_is_user)
     with FitResources() as resources:
         layout = _lay_out(fitted, dataset, {"item" if new_is_user else "user": select_columns(known, _IDS)}, resources)
         exposure: Part | None = None
         if fitted.exposure is not None:
-            family, table = fitted.exposure.family, fitted.exposure_table(not new_is_user)
+            family, table = fitted.exposure, fitted.exposure_table(not new_is_user)
             states = fold_in(layout, new_is_user, table, family, NOTHING_SHARED, resources)
             exposure, term = Part(states[new_is_user], family, NOTHING_SHARED), fitted.family.exposure_term
             layout, _ = attach_confounder(layout, states[True], states[False], term, resources, fitted.facts.form)
@@ -52,9 +44,8 @@ def _lay_out(
     require_ratings(dataset, fitted.params, fitted.facts.propensity)
     dataset, values = weighted_ratings(dataset, fitted.params.getOrDefault("ratingCol"), fitted.facts.propensity)
     if fitted.exposure is not None:
-        count = fitted.exposure.count_column
-        values |= exposure_values(count)
-        require_columns(dataset, fitted.id_columns, [count] if count else [])
+        values |= exposure_values(fitted.count_column)
+        fitted.require_pairs(dataset, fitted.count_column)
     # Items are solved from their pairs, which their blocks have to hold.
     splits = "item" in frozen and fitted.family.splits
     settings = layout_settings(fitted.params, fitted.row_width, splits)

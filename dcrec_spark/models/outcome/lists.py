@@ -14,12 +14,11 @@ from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.exposure import PLAIN
 from dcrec_spark.kernels.topn import Link
-from dcrec_spark.models.families.registry import family_of
 from dcrec_spark.models.fitting import checks
-from dcrec_spark.models.fitting.degeneracies import NOTHING
 from dcrec_spark.models.fitting.factors import dot, list_array, matrix_of
-from dcrec_spark.models.outcome.params import OutcomeParams
+from dcrec_spark.models.fitting.facts import NOTHING
 from dcrec_spark.models.outcome.vectors import Offer, ScoringVectors, in_front_and_linked
+from dcrec_spark.models.params import OutcomeParams
 from dcrec_spark.spark.compat import collect_arrow
 
 Similarity = Literal["cosine", "inner_product"]
@@ -37,17 +36,12 @@ def require_exposure_model(exposure_weight: float, has_exposure: bool) -> None:
         )
 
 
-def baseline_rating(params: OutcomeParams, intercept: float, mean_rating: float) -> float:
-    """Return the baseline that lists are ordered above, without the user's bias: beta_0, or else the mean rating.
-
-    Without an intercept, a model that is fitted to unrated pairs at 0 has baseline 0.
-    """
-    is_fitted_to_all = family_of(params).unobserved_weight > 0
-    return intercept if params.getFitIntercept() or is_fitted_to_all else mean_rating
-
-
 class RankedLists(OutcomeParams):
-    """Methods of a fitted model that need its scoring vectors and factors alone."""
+    """Methods of a fitted model that need its scoring vectors and factors alone.
+
+    Each raises DataError for a frame that lacks a column, ConfigError for ids of another kind than those of the model,
+    and ValueError for numbers of items that are no whole numbers >= 1.
+    """
 
     numItems: int
     numUsers: int
@@ -85,11 +79,6 @@ class RankedLists(OutcomeParams):
             the biases, and the slopes on given features. ``confounder``: gamma times the substitute confounder, and the
             slopes on the composition of exposures. Where coldStartStrategy gives an unknown id the mean rating, both
             parts are 0.
-
-        Raises
-        ------
-        DataError
-            A column is missing, or an output has the name of one.
 
         Examples
         --------
@@ -151,15 +140,6 @@ class RankedLists(OutcomeParams):
         DataFrame[user_id, rank, item_id, score, preference, confounder]
             rank from 1. The score is the sum of its two parts and the intercept.
 
-        Raises
-        ------
-        ValueError
-            n or maxPerCategory is no whole number >= 1.
-        DataError
-            A column is missing.
-        ConfigError
-            The ids are of another kind than those of the model.
-
         Examples
         --------
         >>> best = model.recommendationTable(2, seen=ratings)
@@ -182,11 +162,6 @@ class RankedLists(OutcomeParams):
         -------
         DataFrame[rank, item_id, score, preference, confounder]
             rank from 1. The score is the mean over users, exposed or not, of what they would rate the item.
-
-        Raises
-        ------
-        ValueError
-            n or maxPerCategory is no whole number >= 1.
 
         Examples
         --------
@@ -212,11 +187,6 @@ class RankedLists(OutcomeParams):
         DataFrame[item_id, rank, similar_item_id, similarity]
             rank from 1.
 
-        Raises
-        ------
-        ValueError
-            n is no whole number >= 1, or there is no such similarity.
-
         Examples
         --------
         >>> model.similarItems(2).where("item_id = 0").count()
@@ -226,22 +196,12 @@ class RankedLists(OutcomeParams):
         return similar(table, self.numItems, n, similarity, self._offer(items, None))
 
     def similarUsers(self, n: int, similarity: Similarity = "cosine") -> DataFrame:
-        """Return the n users most like each user, by their preference factors.
-
-        Parameters and errors are those of :meth:`similarItems`. Every user is compared with every other one.
-
-        Returns
-        -------
-        DataFrame[user_id, rank, similar_user_id, similarity]
-            rank from 1.
-        """
+        """Return the n users most like each user, as :meth:`similarItems` does: every two users are compared."""
         table = self.tables()[0].select("idx", "id", "features")
         return similar(table, self.numUsers, n, similarity, None, "user")
 
     def recommendForAllUsers(self, n: int, seen: DataFrame | None = None) -> DataFrame:
-        """Return the n best items of every user, as MLlib's ALS returns them.
-
-        Parameters and errors are those of :meth:`recommendationTable`.
+        """Return the n best items of every user, as MLlib's ALS returns them. See :meth:`recommendationTable`.
 
         Returns
         -------
@@ -256,29 +216,15 @@ class RankedLists(OutcomeParams):
         return self._lists("user", n, seen, None)
 
     def recommendForUserSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
-        """Return the n best items of the known users among those of ``dataset``, as MLlib's ALS returns them.
-
-        Parameters, results and errors are those of :meth:`recommendForAllUsers`.
-        """
+        """:meth:`recommendForAllUsers` for the known users among those of ``dataset``."""
         return self._lists("user", n, seen, dataset)
 
     def recommendForAllItems(self, n: int, seen: DataFrame | None = None) -> DataFrame:
-        """Return the n users who would like an item best, for every item, as MLlib's ALS returns them.
-
-        Parameters and errors are those of :meth:`recommendationTable`.
-
-        Returns
-        -------
-        DataFrame[item, recommendations: array<struct<user, rating>>]
-            Best first. Ids under the names of training.
-        """
+        """Return the n users who would like an item best, for every item, as :meth:`recommendForAllUsers` does."""
         return self._lists("item", n, seen, None)
 
     def recommendForItemSubset(self, dataset: DataFrame, n: int, seen: DataFrame | None = None) -> DataFrame:
-        """Return the n best users of the known items among those of ``dataset``, as MLlib's ALS returns them.
-
-        Parameters, results and errors are those of :meth:`recommendForAllItems`.
-        """
+        """:meth:`recommendForAllItems` for the known items among those of ``dataset``."""
         return self._lists("item", n, seen, dataset)
 
     def _best(

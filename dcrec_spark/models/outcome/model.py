@@ -8,20 +8,20 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.kernels.exposure import Form
-from dcrec_spark.models.certainty.intervals import predict_intervals
-from dcrec_spark.models.certainty.lists import sure_lists
+from dcrec_spark.models.certainty.intervals import predict_intervals, sure_lists
 from dcrec_spark.models.certainty.overlap import overlaps_of
 from dcrec_spark.models.explain.explain import explain_pairs
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.families.registry import FAMILIES, family_of
-from dcrec_spark.models.fitting.facts import FittedExposure, FittedOutcome, OutcomeFacts
+from dcrec_spark.models.fitting.facts import OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
+from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.outcome.fold_in import fold_in_rows
-from dcrec_spark.models.outcome.lists import RankedLists, baseline_rating, require_exposure_model
-from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered, united
-from dcrec_spark.models.outcome.vectors import PartsOfVectors, ScoringVectors, scoring_vectors
+from dcrec_spark.models.outcome.lists import RankedLists, require_exposure_model
+from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered
+from dcrec_spark.models.outcome.vectors import ScoringVectors, scoring_vectors
 from dcrec_spark.models.persistence.mlio import Persistent, Saved
 from dcrec_spark.spark.planning import few_partitions
 
@@ -120,10 +120,8 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
     def factorTables(self) -> tuple[DataFrame, DataFrame]:
         """Users and items with everything that is known of them, to be published.
 
-        Returns
-        -------
-        tuple of DataFrame[id, features, bias, slopes, covariates, (gamma,) exposure_shape, exposure_rate]
-            The bias is null where there is none, the exposure columns without a confounder.
+        ``id, features, bias, slopes, covariates, (gamma,) exposure_shape, exposure_rate``: the bias is null where there
+        is none, the exposure columns without a confounder.
 
         Examples
         --------
@@ -137,19 +135,18 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         return tables[0], tables[1]
 
     def scoringVectors(self) -> ScoringVectors:
-        """Return the vectors whose inner products are the two parts of every score.
-
-        Raises
-        ------
-        ConfigError
-            exposureWeight is above 0, and there is no exposure model.
-        """
+        """Return the vectors whose inner products are the two parts of every score."""
         users, items = self.tables()
         form, weight = self.facts.form or Form(), self.getExposureWeight()
         require_exposure_model(weight, self.exposureModel is not None)
-        baseline = None if weight == 0 else baseline_rating(self, self.intercept, self.meanRating)
-        parts = PartsOfVectors(family_of(self).has_biases, form, baseline)
-        vectors = scoring_vectors(users, True, parts), scoring_vectors(items, False, parts)
+        family, baseline = family_of(self), None
+        if weight > 0:
+            # What lists are ordered above, without the user's bias. A model without an intercept that is fitted to
+            # unrated pairs at 0 has baseline 0.
+            has_level = self.getFitIntercept() or family.unobserved_weight > 0
+            baseline = self.intercept if has_level else self.meanRating
+        parts = family.has_biases, form, baseline
+        vectors = scoring_vectors(users, True, *parts), scoring_vectors(items, False, *parts)
         return ScoringVectors(*vectors, self.numUsers, self.numItems, self.intercept, form, weight)
 
     def foldInUsers(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
@@ -171,14 +168,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         DataFrame[id, features, bias, slopes, covariates, gamma, outcome_shape, outcome_rate, exposure_shape,
             exposure_rate]
             To be read, or handed to :meth:`extended` or :meth:`withUsers`. Arrays that the model has no use for are
-            empty. Cached. Unpersist it when done.
-
-        Raises
-        ------
-        DataError
-            A column is missing, a value can't be used, or none of the items is known.
-        ConfigError
-            The ids are of another kind than those of the model.
+            empty. Cached. Unpersist it when done. DataError is raised where none of the items is known.
 
         Examples
         --------
@@ -190,10 +180,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         return fold_in_rows(self._fitted(), dataset, features, new_is_user=True)
 
     def foldInItems(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
-        """Fold in new items by the ratings of known users.
-
-        Parameters, results and errors are those of :meth:`foldInUsers`, with users and items exchanged. Items have no
-        gamma.
+        """Fold in new items by the ratings of known users, as :meth:`foldInUsers` does users. Items have no gamma.
 
         Examples
         --------
@@ -221,23 +208,18 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         """
         with FitResources() as resources:
             resources.enter(self._few_partitions())
-            known_and_new = zip(self.tables(), (users, items), strict=True)
-            tables = [table if new is None else united(table, new, resources) for table, new in known_and_new]
+            tables = [
+                table if new is None else numbered(new, resources, table, keep=True)
+                for table, new in zip(self.tables(), (users, items), strict=True)
+            ]
             return self._with_tables(FactorTables.cached(tables[0], tables[1]))
 
     def withUsers(self, users: DataFrame) -> "DeconfoundedMFModel":
-        """Make a model with the users of a fold-in in place of this one's. This model has to outlive the new one.
-
-        Parameters
-        ----------
-        users : DataFrame
-            The result of :meth:`foldInUsers`.
-        """
-        old_users, items = self.tables()
+        """Make a model with the users of :meth:`foldInUsers` in place of this one's, which has to outlive it."""
+        known, items = self.tables()
         with FitResources() as resources:
             resources.enter(self._few_partitions())
-            rows = numbered(users.select(*[c for c in old_users.columns if c != "idx"]), resources)
-            return self._with_tables(FactorTables.cached(rows, items))
+            return self._with_tables(FactorTables.cached(numbered(users, resources, known, keep=False), items))
 
     def explain(self, pairs: DataFrame, ratings: DataFrame, n: int = 5) -> DataFrame:
         """Explain what carries each score: the user's ratings, one by one, and the confounder.
@@ -325,8 +307,6 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
 
         Raises
         ------
-        ValueError
-            ``coverage`` is not between 0 and 1.
         DataError
             An unknown user or item, a user without ratings, ratings of users that the model does not have, or ratings
             by which its users would be others.
@@ -374,11 +354,6 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
             them by less. 1 where two places are tied, null where no other item is left, and with an exposureWeight
             above 0. Cached. Unpersist it when done.
 
-        Raises
-        ------
-        ValueError, DataError, ConfigError
-            As by both methods.
-
         Notes
         -----
         A pair that was not seen differs from one that was by a density ratio from 1 / odds to odds (marginal
@@ -420,16 +395,8 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         DataFrame[user_id, ratings, effective_ratings, smallest_propensity, mean_rating, mean_low, mean_high]
             Of items item_id. With p = 1 - exp(-a_hat) of each rated pair, without its own exposure: (sum 1/p)^2 / sum
             1/p^2, the smallest p, the mean of the ratings weighted by 1/p, and its bounds. Weights are at most 1000.
-            Users and items without ratings have no row. Cached. Unpersist it when done.
-
-        Raises
-        ------
-        ValueError
-            ``odds`` is not finite, or below 1, or ``side`` is another word.
-        DataError
-            A column is missing, a value can't be used, or none of the items is known.
-        ConfigError
-            The model has no exposure model.
+            Users and items without ratings have no row. Cached. Unpersist it when done. ConfigError is raised where the
+            model has no exposure model.
 
         Examples
         --------
@@ -451,12 +418,9 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
             self.exposureModel.release()
 
     def _fitted(self) -> FittedOutcome:
-        stage_one = self.exposureModel
-        exposure = None
-        if stage_one is not None:
-            exposure = FittedExposure(PoissonExposure.of(stage_one), stage_one.getOrDefault("countCol"))
-        family = self.facts.covariates.of_family(family_of(self), self.facts.form)
-        return FittedOutcome(self, family, self.facts, *self.tables(), exposure)
+        family, given = self.facts.covariates.of_family(family_of(self), self.facts.form), self.exposureModel
+        stage_one = (None, None) if given is None else (PoissonExposure.of(given), given.getCountCol())
+        return FittedOutcome(self, family, self.facts, *self.tables(), *stage_one)
 
     def _few_partitions(self) -> AbstractContextManager[None]:
         settings = layout_settings(self, family_of(self).row_width)

@@ -70,14 +70,11 @@ def completed(factors: DataFrame) -> DataFrame:
     return derive_frame(factors, factors.select(*columns), complete)
 
 
-def united(table: DataFrame, new: DataFrame, resources: FitResources) -> DataFrame:
-    """Return the rows of both tables, numbered anew, of an id in both the new row."""
+def numbered(new: DataFrame, resources: FitResources, table: DataFrame, keep: bool) -> DataFrame:
+    """Return new rows in place of a table's, or next to those of other ids, with ``idx`` from 0 by the order of ids."""
     columns = [c for c in table.columns if c != "idx"]
-    rows = table.join(new.select("id"), "id", "left_anti").select(*columns)
-    return numbered(rows.unionByName(new.select(*columns)), resources)
-
-
-def numbered(rows: DataFrame, resources: FitResources) -> DataFrame:
-    """Return the rows with ``idx`` from 0, in the order of their ids."""
+    rows = new.select(*columns)
+    if keep:
+        rows = table.join(new.select("id"), "id", "left_anti").select(*columns).unionByName(rows)
     ids = resources.add_cached(index_ids(rows, "id"))
-    return rows.join(ids, "id").select("idx", *[c for c in rows.columns if c != "idx"])
+    return rows.join(ids, "id").select("idx", *columns)

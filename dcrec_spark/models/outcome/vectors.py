@@ -10,7 +10,6 @@ make it preference_u = [theta_u, b_u, 1] and preference_i = [beta_i, 1, c_i]. Co
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +23,7 @@ from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.fitting.factors import derive_frame, dot, gamma_mean, list_array, matrix_of
 from dcrec_spark.models.fitting.lay_out import driver_of
 from dcrec_spark.models.fitting.layout_settings import width_of
-from dcrec_spark.models.outcome.rank import Ranking, rank
-from dcrec_spark.models.outcome.rank_in_process import are_few, as_lists, rank_in_process
+from dcrec_spark.models.outcome.rank import Ranking, are_few, as_lists, rank, rank_in_process
 from dcrec_spark.spark.compat import frame_of_arrow
 from dcrec_spark.spark.lineage import is_local
 
@@ -127,8 +125,7 @@ class ScoringVectors:
     ) -> DataFrame:
         """Return the n best of the other side as one list for each row of ``side``, best first. See :meth:`best`.
 
-        names : "user" and "item" -> the columns of their ids in the result, ``row, recommendations: array<struct<col,
-        rating>>``.
+        names : "user" and "item" -> the columns of ids in the result: ``recommendations: array<struct<col, rating>>``.
         """
         row, col = names[side], names[_OTHER[side]]
         here = self._here(n, seen, chosen, side, None)
@@ -203,66 +200,48 @@ def in_front_and_linked(vector: str, form: Form) -> tuple[Column, Column]:
     return F.slice(vector, 1, size - linked), F.slice(vector, size - linked + 1, linked)
 
 
-class PartsOfVectors(NamedTuple):
-    """What the vectors are made of.
+def scoring_vectors(
+    factors: DataFrame, is_user: bool, has_biases: bool, form: Form = PLAIN, baseline: float | None = None
+) -> DataFrame:
+    """``idx, id, preference, confounder`` of a table of fitted users or items, with its rows where those are here.
 
     baseline : of users without biases. With one, each row has ``exposure`` too: E[pi] or E[lambda], and last the user's
         baseline, 0 of an item.
     """
-
-    has_biases: bool = False
-    form: Form = PLAIN
-    baseline: float | None = None
-
-
-def scoring_vectors(factors: DataFrame, is_user: bool, parts: PartsOfVectors) -> DataFrame:
-    """``idx, id, preference, confounder`` of a table of fitted users or items, with its rows where those are here."""
-    vectors = factors.select("idx", "id", *_parts(is_user, parts), *_exposure(is_user, parts))
-    return derive_frame(factors, vectors, partial(_table_of_vectors, is_user=is_user, parts=parts))
-
-
-def _exposure(is_user: bool, parts: PartsOfVectors) -> list[Column]:
-    if parts.baseline is None:
-        return []
-    last = F.lit(parts.baseline if is_user else 0.0)
-    last = last + F.col("bias") if is_user and parts.has_biases else last
-    mean = gamma_mean(F.col("exposure_shape"), F.col("exposure_rate"))
-    return [F.concat(mean, F.array(last)).alias("exposure")]
-
-
-def _parts(is_user: bool, parts: PartsOfVectors) -> tuple[Column, Column]:
-    form, rank = parts.form, parts.form.rank
+    rank, bias, one = form.rank, F.col("bias"), F.lit(1.0)
     # What meets the items' covariates comes first: slopes of users, covariates of items.
     both = ("slopes", "covariates") if is_user else ("covariates", "slopes")
     of_features = [F.slice(name, rank + 1, F.greatest(F.size(name) - rank, F.lit(0))) for name in both]
     preference = F.concat("features", *of_features)
-    if parts.has_biases:
-        bias, one = F.col("bias"), F.lit(1.0)
+    if has_biases:
         preference = F.concat(preference, F.array(bias, one) if is_user else F.array(one, bias))
-    confounder = gamma_mean(F.col("exposure_shape"), F.col("exposure_rate"))
+    confounder = mean = gamma_mean(F.col("exposure_shape"), F.col("exposure_rate"))
     if not form.is_low_rank:
         confounder = F.concat(confounder, F.array(F.col("gamma") if is_user else F.lit(0.0)))
-    elif is_user:
-        confounder = _extended(confounder, F.lit(-form.mean), form)
+    elif form != PLAIN:
+        confounder = F.concat(confounder, F.array(F.lit(-form.mean if is_user else 1.0)))
+    if form.is_low_rank and is_user:
         confounder = F.transform(confounder, lambda x: x * F.col("gamma") / F.lit(form.scale))
-    else:
-        confounder = _extended(confounder, F.lit(1.0), form)
     if rank:
         # Before the numbers of a link.
         confounder = F.concat(*[F.slice(name, 1, rank) for name in both], confounder)
-    return preference.alias("preference"), confounder.alias("confounder")
+    columns = [preference.alias("preference"), confounder.alias("confounder")]
+    if baseline is not None:
+        last = F.lit(baseline if is_user else 0.0)
+        last = last + bias if is_user and has_biases else last
+        columns.append(F.concat(mean, F.array(last)).alias("exposure"))
+    rows = partial(_table_of_vectors, is_user=is_user, has_biases=has_biases, form=form, baseline=baseline)
+    return derive_frame(factors, factors.select("idx", "id", *columns), rows)
 
 
-def _extended(vector: Column, last: Column, form: Form) -> Column:
-    return vector if form == PLAIN else F.concat(vector, F.array(last))
-
-
-def _table_of_vectors(factors: pa.Table, is_user: bool, parts: PartsOfVectors) -> pa.Table:
+def _table_of_vectors(
+    factors: pa.Table, is_user: bool, has_biases: bool, form: Form, baseline: float | None
+) -> pa.Table:
     """Return the same vectors of the rows of a table, to the last bit, without Spark."""
-    n_rows, form, rank = factors.num_rows, parts.form, parts.form.rank
+    n_rows, rank = factors.num_rows, form.rank
     both = [_matrix(factors, name) for name in (("slopes", "covariates") if is_user else ("covariates", "slopes"))]
     preference = np.hstack([_matrix(factors, "features"), *[numbers[:, rank:] for numbers in both]])
-    if parts.has_biases:
+    if has_biases:
         bias, one = _matrix(factors, "bias"), np.ones((n_rows, 1))
         preference = np.hstack([preference, *((bias, one) if is_user else (one, bias))])
     confounder = mean = _matrix(factors, "exposure_shape") / _matrix(factors, "exposure_rate")
@@ -276,9 +255,9 @@ def _table_of_vectors(factors: pa.Table, is_user: bool, parts: PartsOfVectors) -
     if rank:
         confounder = np.hstack([*[numbers[:, :rank] for numbers in both], confounder])
     vectors = {"preference": list_array(preference), "confounder": list_array(confounder)}
-    if parts.baseline is not None:
-        last = np.full((n_rows, 1), parts.baseline if is_user else 0.0)
-        if is_user and parts.has_biases:
+    if baseline is not None:
+        last = np.full((n_rows, 1), baseline if is_user else 0.0)
+        if is_user and has_biases:
             last += _matrix(factors, "bias")
         vectors["exposure"] = list_array(np.hstack([mean, last]))
     return pa.table({"idx": factors["idx"], "id": factors["id"], **vectors})

@@ -29,7 +29,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
@@ -56,9 +55,8 @@ _log = logging.getLogger(__name__)
 def open_directory(path: str, spark: SparkSession) -> tuple[Directories | ObjectFiles, str]:
     """Return the store that a model's path names, and the absolute path inside it.
 
-    Raises ConfigError: the store can not hold a model, or Spark and this package would look in different ones: Spark
-    takes a path without a scheme for one on the cluster's default file system, which a Pipeline around a model does
-    too.
+    Raises ConfigError: the store can not hold a model, or Spark would take a path without a scheme for one on another
+    file system, which a Pipeline around a model does too.
     """
     text = os.fspath(path)
     files, inside = open_files(text, spark, SETTING)
@@ -90,11 +88,6 @@ def require_free(files: Files, path: str, overwrite: bool) -> None:
         )
 
 
-def new_data_name() -> str:
-    """Return a name for a data directory that no other has, or had."""
-    return f"data-{uuid4().hex}"
-
-
 def write_metadata(files: Files, directory: str, metadata: Mapping[str, Any]) -> None:
     """Write the last file of a model: a directory without it is no model."""
     files.make_directory(f"{directory}/{FOLDER}")
@@ -119,9 +112,8 @@ def _compact(content: Mapping[str, Any]) -> str:
 def placed(files: Objects, path: str, data: str) -> Iterator[Callable[[Mapping[str, Any]], None]]:
     """Save a model on an object store: write its data below ``path/data`` inside, then call what is yielded.
 
-    That makes the metadata those that readers find, and removes the data of before.
-
-    Raises ConflictError: another process saved a model there meanwhile, which stays. What was written is removed.
+    That makes the metadata those that readers find, and removes the data of before. Raises ConflictError: another
+    process saved a model there meanwhile, which stays. What was written is removed.
     """
     version, before = files.version(f"{path}/{METADATA}"), (_parse(files, path) or {}).get("data")
 

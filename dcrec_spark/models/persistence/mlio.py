@@ -20,9 +20,11 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
+from enum import Enum
 from importlib import import_module
-from typing import Any, Generic, Self, TypeVar
+from types import UnionType
+from typing import Any, Generic, Self, TypeVar, get_args, get_origin, get_type_hints
 from uuid import uuid4
 
 from pyspark.ml.param import Params
@@ -36,7 +38,6 @@ from dcrec_spark.models.persistence.directory import (
     SETTING,
     class_in,
     commit,
-    new_data_name,
     open_directory,
     placed,
     read_metadata,
@@ -111,18 +112,15 @@ class Writer(MLWriter):
 
         With ``overwrite()`` what is there stays until the new one takes its place. pyspark.ml deletes it first.
 
-        Raises
-        ------
-        ConfigError : the path is in use, or can not be written. ConflictError : another process saved there first
-        (on S3). DataError : executors wrote to disks of their own.
+        Raises ConfigError: the path is in use, or can not be written. ConflictError: another process saved there first
+        (on S3). DataError: executors wrote to disks of their own.
         """
         self.saveImpl(path)
 
     def saveImpl(self, path: str) -> None:
-        """As :meth:`save`."""
         files, root = open_directory(path, self.sparkSession)
         require_free(files, root, self.shouldOverwrite)
-        data = new_data_name()
+        data = f"data-{uuid4().hex}"  # no other has the name, or had it
         if isinstance(files, ObjectFiles):
             with placed(files, root, data) as put:
                 put(self._all_about(files, root, data))
@@ -176,10 +174,8 @@ class Reader(MLReader[Any], Generic[S]):
     def load(self, path: str) -> S:
         """Load the instance that was saved at ``path``, its frames cached.
 
-        Raises
-        ------
-        DataError : there is nothing, something else, half a model, or one of another class.
-        ConfigError : it was saved by a newer version, in a format or with parameters that this one does not know.
+        Raises DataError: there is nothing, something else, half a model, or one of another class. ConfigError: it was
+        saved by a newer version, in a format or with parameters that this one does not know.
         """
         files, root = open_directory(path, self.sparkSession)
         while True:
@@ -207,9 +203,17 @@ class Reader(MLReader[Any], Generic[S]):
                 {name: self._read_part(files, f"{directory}/{kind}/{name}", unless_done) for name in metadata[kind]}
                 for kind in ("parts", "params")
             )
-            values = {**metadata["defaultParamMap"], **metadata["paramMap"]}
-            instance = self._cls._restored(Saved(frames, metadata["facts"], parts, values))
-            _set_params(instance, metadata, params)
+            defaults, values = metadata["defaultParamMap"], {**metadata["paramMap"], **params}
+            instance = self._cls._restored(Saved(frames, metadata["facts"], parts, {**defaults, **values}))
+            unknown = sorted(name for name in values.keys() | defaults.keys() if not instance.hasParam(name))
+            if unknown:
+                raise ConfigError(
+                    f"a {metadata['class']} saved by dcrec-spark {metadata['dcrecVersion']} has the parameter "
+                    f"{unknown[0]}, which this version, {__version__}, does not know: upgrade dcrec-spark"
+                )
+            instance._resetUid(metadata["uid"])
+            instance._setDefault(**defaults)
+            instance._set(**values)
             unless_done.pop_all()
         return instance
 
@@ -260,21 +264,43 @@ def _require_known_classes(files: Files, directory: str) -> None:
                 )
 
 
-def _set_params(instance: Params, metadata: dict[str, Any], params: dict[str, Any]) -> None:
-    values, defaults = {**metadata["paramMap"], **params}, metadata["defaultParamMap"]
-    unknown = sorted(name for name in values.keys() | defaults.keys() if not instance.hasParam(name))
-    if unknown:
-        raise ConfigError(
-            f"a {metadata['class']} saved by dcrec-spark {metadata['dcrecVersion']} has the parameter {unknown[0]}, "
-            f"which this version, {__version__}, does not know: upgrade dcrec-spark"
-        )
-    instance._resetUid(metadata["uid"])
-    instance._setDefault(**defaults)
-    instance._set(**values)
-
-
 def _class_name(cls: type) -> str:
     """Return the public name where there is one: it outlives the module that a class is written in."""
     package = cls.__module__.partition(".")[0]
     is_public = getattr(sys.modules[package], cls.__name__, None) is cls
     return f"{package if is_public else cls.__module__}.{cls.__name__}"
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as JSON holds it: an object of its fields, a list, or itself.
+
+    >>> as_json({"kind": (1, 2.0), "none": None})
+    {'kind': [1, 2.0], 'none': None}
+    """
+    if is_dataclass(value):
+        value = vars(value)
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {name: as_json(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(each) for each in value]
+    return value.value if isinstance(value, Enum) else value
+
+
+def from_json(kind: Any, value: Any) -> Any:
+    """Return what :func:`as_json` gave, of a type. Fields that the type lacks are passed over."""
+    inner = get_args(kind)
+    if value is None or not (inner or isinstance(kind, type)):
+        return value
+    if isinstance(kind, UnionType):
+        return from_json(inner[0], value)
+    if get_origin(kind) is list:
+        return [from_json(inner[0], each) for each in value]
+    if get_origin(kind) is tuple:
+        kinds = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
+        return tuple(map(from_json, kinds, value))
+    if is_dataclass(kind) or hasattr(kind, "_fields"):
+        hints = get_type_hints(kind)
+        return kind(**{name: from_json(hints[name], value[name]) for name in hints.keys() & value.keys()})
+    return kind(value) if issubclass(kind, Enum) else value

@@ -17,7 +17,7 @@ from dcrec_spark.kernels.gamma import geometric_mean, moments, over_relax
 from dcrec_spark.kernels.loops.special import digamma, exp, log, log_gamma
 from dcrec_spark.kernels.poisson import converge_shape, update_shape
 from dcrec_spark.kernels.ridge import ratings_and_weights
-from dcrec_spark.kernels.ridge_terms import RatingBlock, Shared, System
+from dcrec_spark.kernels.ridge_terms import RowSystems, Shared
 from dcrec_spark.kernels.solvers import descend, solve_rows
 from tests.kernels.problems import (
     LARGE,
@@ -36,22 +36,19 @@ ROWS, COLS, WIDTH = 90, 300, 13
 Kernel = Callable[[str], list[Array]]
 
 
-def equations(dtype: str, width: int, bordered: bool, has_bias: bool = False) -> tuple[RatingBlock, System]:
+def equations(dtype: str, width: int, bordered: bool, has_bias: bool = False) -> RowSystems:
     """Row 1 has no pairs, row 2 has all 300."""
-    counts = counts_of(0, ROWS, COLS, 0.1, dtype, terms=True)
-    a_hat = counts.a_hat if bordered else counts.a_hat[:0]
-    block = RatingBlock(counts.row_ptr, counts.col, counts.counts, counts.counts, a_hat, np.empty((ROWS, 0), dtype))
-    system = equations_of(3, counts, COLS, width, bordered)
-    return block, system._replace(rank=system.rank - has_bias)
+    system = equations_of(3, counts_of(0, ROWS, COLS, 0.1, dtype, terms=True), COLS, width, bordered)
+    return system._replace(rank=system.rank - has_bias)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("width", [2, 3, 4, 5, 8, 13, 50, 62, 63, 64, 65, 130])
 def test_rows_of_any_width_are_solved_as_by_a_dense_solver(width: int, dtype: str) -> None:
     for bordered in (False, True):
-        block, system = equations(dtype, width, bordered, has_bias=width > 2)
-        expected = [np.linalg.solve(*row) for row in row_equations(block, system)]
-        solved = solve_rows(block, system)
+        system = equations(dtype, width, bordered, has_bias=width > 2)
+        expected = [np.linalg.solve(*row) for row in row_equations(system)]
+        solved = solve_rows(system)
         assert solved.dtype == dtype
         np.testing.assert_allclose(solved, expected, **near(dtype, 1e-9, 2e-3))
 
@@ -61,17 +58,14 @@ def test_rows_of_any_width_are_solved_as_by_a_dense_solver(width: int, dtype: st
 def test_a_row_without_a_solution_is_nan_alone(width: int, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """NaN in the pairs of row 4, no positive definite matrix of row 7, on one thread: the others come after them."""
     monkeypatch.setenv(threads.VARIABLE, "1")
-    block, system = equations("float64", width, bordered=True)
-    ridge, at = system.ridge.copy(), block.row_ptr[4]
+    system = equations("float64", width, bordered=True)
+    ridge, numbers = system.ridge.copy(), getattr(system, broken).copy()
     ridge[7] = -1e6
-    holder = block if broken == "a_hat" else system
-    numbers = getattr(holder, broken).copy()
-    numbers[at] = np.nan
-    bad_block = block._replace(a_hat=numbers) if broken == "a_hat" else block
-    bad_system = system._replace(ridge=ridge, **({} if broken == "a_hat" else {broken: numbers}))
-    found, others = solve_rows(bad_block, bad_system), np.delete(np.arange(ROWS), [4, 7])
+    numbers[system.row_ptr[4]] = np.nan
+    found = solve_rows(system._replace(ridge=ridge, **{broken: numbers}))
+    others = np.delete(np.arange(ROWS), [4, 7])
     assert np.isnan(found[[4, 7]]).all()
-    np.testing.assert_array_equal(found[others], solve_rows(block, system)[others])
+    np.testing.assert_array_equal(found[others], solve_rows(system)[others])
 
 
 def near(dtype: str, double: float, single: float) -> dict[str, float]:
@@ -97,8 +91,8 @@ def converged_shapes(dtype: str) -> list[Array]:
 
 
 def solved_rows(dtype: str) -> list[Array]:
-    block, system = equations(dtype, WIDTH, bordered=True)
-    return [solve_rows(block, system), descend(block, system, factors_of(1, ROWS, WIDTH, dtype), 3)]
+    system = equations(dtype, WIDTH, bordered=True)
+    return [solve_rows(system), descend(system, factors_of(1, ROWS, WIDTH, dtype), 3)]
 
 
 def gamma_factors(dtype: str) -> list[Array]:

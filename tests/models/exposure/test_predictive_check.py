@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from dcrec_spark import PoissonFactorizationModel, PredictiveCheck
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.predictive import Factors, HeldOut, check_users
-from dcrec_spark.models.exposure import check_chunks
+from dcrec_spark.models.exposure import predictive_check
 from tests.frames import frame_of
 from tests.kernels.test_predictive import pairs
 from tests.models.data_sets import NAMES, cached, exposure
@@ -113,7 +113,7 @@ def test_order_and_chunks_change_nothing(
     spark: SparkSession, counts: Problem, whole: PredictiveCheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A user's p-value not by one bit, and the sums up to rounding; nor do the other users."""
-    monkeypatch.setattr(check_chunks, "CHUNK_PAIRS", 1500)
+    monkeypatch.setattr(predictive_check, "CHUNK_PAIRS", 1500)
     other = counts.model.predictiveCheck(exposures_of(spark, split(drawn(1), 1), 9, 7), replications=25, seed=4)
     assert users_of(other) == users_of(whole)
     np.testing.assert_allclose(other.replicated, whole.replicated, rtol=1e-12)

@@ -11,7 +11,7 @@ from dcrec_spark.engine.sides import State
 from dcrec_spark.local.fits import Ratings, lay_out
 from dcrec_spark.models.families.base import ExposureTerm
 from dcrec_spark.models.families.gamma_poisson import Gamma, GammaPoisson
-from dcrec_spark.models.fitting.confounder import attach_confounder
+from dcrec_spark.models.fitting.attach import attach_confounder
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
 from tests.reference import poisson as dense

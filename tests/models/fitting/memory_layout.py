@@ -15,8 +15,7 @@ from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.engine.sides import State
 from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
-from dcrec_spark.models.fitting.confounder import attach_confounder
-from dcrec_spark.models.fitting.covariates import Covariates
+from dcrec_spark.models.fitting.attach import Covariates, attach_confounder
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
 from dcrec_spark.models.fitting.stages import fit_factors

@@ -8,8 +8,8 @@ import pytest
 from dcrec_spark.local.fits import Ratings, fit_outcome
 from dcrec_spark.models.families import gamma_poisson
 from dcrec_spark.models.families.gamma_poisson import Gamma
-from dcrec_spark.models.fitting.degeneracies import Defect, Degeneracy, find_degeneracies, vanished
-from dcrec_spark.models.persistence.plain import as_json, from_json
+from dcrec_spark.models.fitting.facts import Defect, Degeneracy, find_degeneracies, vanished
+from dcrec_spark.models.persistence.mlio import as_json, from_json
 from tests.models.data_sets import NUMBERS, outcome
 from tests.reference.poisson import Priors
 from tests.simulated_exposures import drawn, posterior

@@ -15,7 +15,7 @@ from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
-from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
+from dcrec_spark.models.fitting.layout_settings import Driver, LayoutSettings
 from dcrec_spark.models.fitting.places import places
 from dcrec_spark.models.fitting.process_layout import CollectedPairs
 from tests.models.data_sets import NAMES, NUMBERS
@@ -68,7 +68,7 @@ def is_local(size: int, rows: int | None = None, settings: LayoutSettings = AUTO
         assert rows is not None
         return rows
 
-    return settings.is_local(CollectedSize(size, 24), count, UNLIMITED._replace(**limits))
+    return settings.is_local(size, 24, count, UNLIMITED._replace(**limits))
 
 
 def test_auto_goes_to_a_cluster_that_there_is_with_fewer() -> None:
@@ -92,10 +92,10 @@ def test_a_fit_in_the_drivers_process_has_room_there() -> None:
 
 def test_ratings_pass_through_the_jvm_in_portions() -> None:
     """An eighth of the heap at once, and half of what Spark collects: 240 MB of ratings."""
-    ten_million = CollectedSize(10_000_000, 24)
-    assert UNLIMITED.portions(ten_million) == UNLIMITED.portions(CollectedSize(0, 24)) == 1
-    assert [UNLIMITED._replace(heap=heap).portions(ten_million) for heap in (1.92e9, 1.91e9, 1e9)] == [1, 2, 2]
-    assert UNLIMITED._replace(heap=1e9, results=1e8).portions(ten_million) == 5
+    ten_million = 10_000_000, 24
+    assert UNLIMITED.portions(*ten_million) == UNLIMITED.portions(0, 24) == 1
+    assert [UNLIMITED._replace(heap=heap).portions(*ten_million) for heap in (1.92e9, 1.91e9, 1e9)] == [1, 2, 2]
+    assert UNLIMITED._replace(heap=1e9, results=1e8).portions(*ten_million) == 5
 
 
 def test_portions_are_all_pairs_once(spark: SparkSession) -> None:

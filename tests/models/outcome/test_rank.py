@@ -11,7 +11,7 @@ from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorizatio
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.ridge_terms import Shared
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
-from dcrec_spark.models.outcome import rank, rank_in_process
+from dcrec_spark.models.outcome import rank
 from dcrec_spark.models.outcome.tables import FactorTables, completed
 from tests.frames import frame_of
 from tests.reference import topn as dense
@@ -85,7 +85,7 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     """In the driver's process, as little work is done, and on the cluster."""
     where = str(request.param)
     if where != "here":
-        monkeypatch.setattr(rank_in_process, "LOCAL_ROWS", 0)
+        monkeypatch.setattr(rank, "LOCAL_ROWS", 0)
     return where
 
 
@@ -251,9 +251,9 @@ def test_nobody_to_rank_for_and_nothing_to_rank(spark: SparkSession, fitted: Fit
 
 def test_rows_lists_columns_and_scores_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten users with lists of four, and fifty items: a hundred rows."""
-    monkeypatch.setattr(rank_in_process, "LOCAL_ROWS", 100)
-    assert rank_in_process.are_few(10, 50, 4)
-    assert not rank_in_process.are_few(10, 51, 4)
-    monkeypatch.setattr(rank_in_process, "LOCAL_SCORES", 70)
-    assert rank_in_process.are_few(10, 7, 4)
-    assert not rank_in_process.are_few(10, 8, 4)
+    monkeypatch.setattr(rank, "LOCAL_ROWS", 100)
+    assert rank.are_few(10, 50, 4)
+    assert not rank.are_few(10, 51, 4)
+    monkeypatch.setattr(rank, "LOCAL_SCORES", 70)
+    assert rank.are_few(10, 7, 4)
+    assert not rank.are_few(10, 8, 4)

@@ -4,11 +4,12 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.models.persistence.directory import commit, new_data_name, read_metadata, write_metadata
+from dcrec_spark.models.persistence.directory import commit, read_metadata, write_metadata
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.protocol import Files
 from dcrec_spark.storage.staging import staged
@@ -20,7 +21,7 @@ KEYS = dict.fromkeys(("class", "uid", "paramMap", "defaultParamMap", "dcrecVersi
 def save_by_hand(files: Files, path: Path, value: str, overwrite: bool) -> None:
     """What a Writer does, with a file in place of Spark's."""
     with staged(files, str(path)) as directory:
-        data = new_data_name()
+        data = f"data-{uuid4().hex}"
         files.make_directory(f"{directory}/{data}")
         files.write(f"{directory}/{data}/value", value.encode())
         write_metadata(files, directory, {**KEYS, "data": data, "facts": {"value": value}})

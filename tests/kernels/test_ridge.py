@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcrec_spark.kernels import ridge, ridge_sums, solvers
-from dcrec_spark.kernels.ridge_terms import RatingBlock, Shared
+from dcrec_spark.kernels.ridge_terms import Shared
 from tests.kernels.problems import KINDS, LARGE, RidgeProblem, problem_of
 from tests.problems import assert_same
 from tests.reference import ridge as dense
@@ -82,33 +82,3 @@ def test_blocks_beyond_a_piece_of_the_loops_match_the_dense_reference(
     for mine, theirs in zip(p.rows(x), p.rows(reference), strict=True):
         assert_same(mine, theirs, tolerance)
     assert value == pytest.approx(dense.objective(p.dense, reference), rel=tolerance)
-
-
-def one_row(block: RatingBlock, row: int, pairs: slice = slice(None)) -> RatingBlock:
-    """Some pairs of one row, alone in a block."""
-    at = range(block.row_ptr[row], block.row_ptr[row + 1])[pairs]
-    of_pairs = [array[at.start : at.stop] for array in block[1:5]]
-    low_rank = block.low_rank[at.start : at.stop]
-    return RatingBlock(np.array([0, len(at)]), *of_pairs, block.exposure[row : row + 1], low_rank)
-
-
-@pytest.mark.parametrize("kind", ["weighted", "biases-global", "pooled-everywhere"])
-@settings(max_examples=10)
-@given(seed=SEEDS)
-def test_an_item_is_solved_by_sums_over_parts_of_its_users(seed: int, kind: str) -> None:
-    """As heavy items are, whose own block has none of their pairs."""
-    p = problem_of(seed, kind)
-    users, shared = np.random.default_rng(seed).standard_normal(p.rows(p.start)[0].shape), Shared(0.2, 0.3)
-    sums = ridge_sums.side_sums(users, p.users.exposure, p.design, True)
-    whole = solvers.solve_rows(
-        p.items, ridge.row_systems(p.items, users, sums, shared, p.design, p.reg, of_users=False)
-    )
-    for row in range(len(whole)):
-        half_way = len(one_row(p.items, row).col) // 2
-        parts = [one_row(p.items, row, part) for part in (slice(half_way), slice(half_way, None))]
-        none = parts[0].empty_row()._replace(elsewhere=np.diff(p.items.row_ptr)[row : row + 1])
-        parts = [part._replace(exposure=np.zeros_like(part.exposure)) for part in parts]
-        added = [solvers.sums_over_pairs(part, users, sums["augmented"], shared, p.design) for part in parts]
-        half, right = (sum(part[0] for part in of_parts) for of_parts in zip(*added, strict=True))
-        system = ridge.row_systems(none, users, sums, shared, p.design, p.reg, of_users=False).of_row(0, half, right)
-        assert_same(solvers.solve_rows(none, system)[0], whole[row], 1e-9)

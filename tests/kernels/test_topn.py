@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from dcrec_spark.kernels import topn
 from dcrec_spark.kernels.exposure import Form
-from dcrec_spark.kernels.loops.topn import candidates
 from tests.reference import topn as dense
 from tests.reference.poisson import Array
 
@@ -156,12 +155,3 @@ def test_numbers_beyond_single_precision_lose_no_list() -> None:
     rows, cols = np.array([[0.0, 0.0], [1.0, 2.0]]), np.array([[1.0, 0.0], [1e200, 0.0], [0.0, 3.0]])
     large = without_confounder(rows, cols)
     assert_same_lists(large.fast(2), large.dense(2))
-
-
-def test_scores_that_a_product_got_wrong_are_candidates_still() -> None:
-    """A row of NaN would lose its list else. Factors are finite: the right scores are made pair by pair."""
-    scores = np.full((3, 40), np.nan)
-    scores[1], scores[2, 30:] = np.arange(40.0), -np.inf
-    row, col = candidates(scores, 2, np.zeros(3), np.zeros(40), np.zeros(3))
-    assert row.tolist() == [0] * 40 + [1] * 2 + [2] * 30
-    assert col.tolist() == [*range(40), 38, 39, *range(30)]

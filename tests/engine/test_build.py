@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from dcrec_spark.engine.blocks import first_place, index_at, rows_in_block
 from dcrec_spark.engine.build import BlockPlan, build_block, build_cluster_side
 from dcrec_spark.engine.cells import Array, Arrays, unpack
 from dcrec_spark.spark.lineage import fixed_placement
@@ -149,3 +150,16 @@ def test_a_side_has_one_block_in_each_partition_that_bears_its_number(spark: Spa
             name: array.tolist() for name, array in expected.items()
         }
     side.release()
+
+
+@given(st.integers(1, 300), st.integers(1, 40))
+def test_places_of_the_blocks_follow_each_other_and_lead_back_to_indices(n_rows: int, n_blocks: int) -> None:
+    """Even blocks, no gaps, also where there are more blocks than rows."""
+    sizes = [rows_in_block(n_rows, n_blocks, block) for block in range(n_blocks)]
+    assert sizes == [len(range(block, n_rows, n_blocks)) for block in range(n_blocks)]
+    starts = first_place(n_rows, n_blocks, np.arange(n_blocks))
+    np.testing.assert_array_equal(starts, np.cumsum([0, *sizes[:-1]]))
+    n_blocks, idx = min(n_blocks, n_rows), np.arange(n_rows)
+    places = first_place(n_rows, n_blocks, idx % n_blocks) + idx // n_blocks
+    assert sorted(places) == list(idx)
+    np.testing.assert_array_equal(index_at(n_rows, n_blocks, places), idx)

@@ -32,15 +32,6 @@ def marked(spark: SparkSession) -> DataFrame:
     return NAMES.frame(spark).withColumn("held", F.pmod(F.xxhash64("user", "item"), F.lit(4)) == 0)
 
 
-def test_a_warm_start_from_strangers_is_called_cold(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
-    settings: dict[str, Any] = {"adjustment": "none", "maxIter": 1}
-    first = outcome(**settings).fit(NAMES.frame(spark))
-    others = NAMES.frame(spark).withColumn("item", F.concat("item", F.lit(" of another shop")))
-    outcome(**settings, initialModel=first).fit(others).release()
-    assert "outcome: a cold start: the model to start from knows no item of the ratings" in caplog.text
-    first.release()
-
-
 def test_poisson_warm_start_goes_on_from_posterior(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
     """The dense reference's next sweep from the fitted shapes and rates, those of gamma and of the intercept too."""
     settings: dict[str, Any] = {"outcome": "poisson", "exposureModel": stage_one, "maxIter": 1}

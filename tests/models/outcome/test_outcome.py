@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
-from dcrec_spark.errors import ConfigError, DataError, DcrecError
+from dcrec_spark.errors import ConfigError, DataError
 from tests.frames import frame_of
 from tests.models.data_sets import (
     FACTORS,
@@ -161,13 +161,6 @@ def test_features_are_refused_where_nothing_has_slopes_and_by_a_start_without_th
         outcome(outcome="poisson", **given).fit(NAMES.frame(spark))
     with pytest.raises(ConfigError, match=r"userFeatures: found \[.*\], and initialModel was fitted with \[\]"):
         outcome(**given, initialModel=fitted).fit(NAMES.frame(spark))
-
-
-def test_a_propensity_of_the_smallest_number_is_named(spark: SparkSession) -> None:
-    """Its inverse is beyond every number."""
-    ratings = NUMBERS.frame(spark).withColumn("p", F.when(F.col("item") == 3, F.lit(5e-324)).otherwise(F.lit(0.5)))
-    with pytest.raises(DcrecError, match="propensity"):
-        outcome(adjustment="ipw", propensityCol="p").fit(ratings)
 
 
 def test_order_and_partitions_change_nothing_the_seed_does_and_precision_hardly(

@@ -98,17 +98,6 @@ def test_a_model_is_saved_replaced_and_loaded(
     new.release()
 
 
-def test_metadata_are_those_of_pyspark_and_more(first: Path) -> None:
-    (line,) = (first / "metadata" / "part-00000").read_text().splitlines()
-    metadata = json.loads(line)
-    assert {"uid", "timestamp", "sparkVersion", "paramMap"} < metadata.keys()
-    expected = {"class": "dcrec_spark.PoissonFactorizationModel", "formatVersion": 4, "dcrecVersion": __version__}
-    assert {name: metadata[name] for name in expected} == expected
-    assert metadata["facts"]["elboHistory"] == [1.0]
-    assert metadata["frames"]["users"]["rows"] == 3
-    assert names_in(first) == [metadata["data"], "metadata"]
-
-
 @pytest.mark.usefixtures("released")
 def test_an_estimator_is_saved_with_its_exposure_model(spark: SparkSession, tmp_path: Path) -> None:
     """None, an estimator, or a fitted model."""

@@ -1,6 +1,5 @@
 """Input that is bad, hostile or as before: the right exit code, a message that names things, nothing half-published."""
 
-import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -264,16 +263,6 @@ def test_other_ratings_or_settings_make_a_run(nightly: dict[str, object], tmp_pa
         runs.add(run_directory(tmp_path / "out").name)
     assert len(runs) == 4
     assert not (tmp_path / "out" / "skipped").exists()
-
-
-def test_a_dry_run_checks_and_writes_nothing(tmp_path: Path) -> None:
-    source = write_csv(tmp_path, GOOD)
-    settings = {"input.path": source, "output.path": tmp_path / "out", "spark.checkpoint_dir": tmp_path / "checkpoints"}
-    outcome = run_retrain({**CSV, **settings}, "--dry-run")
-    assert outcome.code == 0, outcome
-    assert "nothing was written" in outcome.printed
-    assert "user_id string, item_id string, rating string model" in " ".join(outcome.printed.split())
-    assert os.listdir(tmp_path) == ["ratings.csv"]
 
 
 def test_a_record_of_another_job_or_version_is_not_compared_with() -> None:

@@ -4,19 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pytest
-from chispa import assert_df_equality
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from dcrec_spark.engine.blocks import first_place, index_at, rows_in_block
-from dcrec_spark.engine.build import BlockPlan, build_block, build_cluster_side
+from dcrec_spark.engine.build import BlockPlan, build_block
 from dcrec_spark.engine.cells import Array, Arrays, unpack
-from dcrec_spark.spark.lineage import fixed_placement
 from tests.engine.memory_side import block_parts
-from tests.frames import frame_of
 
 
 class Ratings(NamedTuple):
@@ -115,41 +109,6 @@ def test_blocks_together_hold_every_nonzero_and_every_row(ratings: Ratings) -> N
 def test_the_order_in_which_nonzeros_arrive_does_not_matter(ratings: Ratings, seed: int) -> None:
     for block in range(ratings.row_blocks):
         assert build(ratings, block, seed=seed).equals(build(ratings, block))
-
-
-@pytest.mark.parametrize("block_of_pair", [0, 1])
-def test_a_pair_that_comes_twice_is_reported_by_its_own_indices(block_of_pair: int) -> None:
-    twice = 4 + block_of_pair
-    ratings = Ratings(np.array([0, 1, twice, 2, twice, 3]), np.array([3, 0, 6, 1, 6, 6]), np.arange(6.0), 6, 7, 2, 3)
-    for block in (0, 1):
-        batch = build(ratings, block, seed=3)
-        reported = batch["duplicate_row"][0].as_py(), batch["duplicate_col"][0].as_py()
-        assert reported == ((twice, 6) if block == block_of_pair else (None, None))
-
-
-def test_a_side_has_one_block_in_each_partition_that_bears_its_number(spark: SparkSession) -> None:
-    """Built from a frame in many partitions, with string ids, equal to the blocks built here."""
-    ratings = Ratings(np.array([0, 2, 0, 4]), np.array([1, 3, 4, 0]), np.array([5.0, 4.0, 3.0, 1.0]), 6, 5, 4, 3)
-    triplets = zip(ratings.row.tolist(), ratings.col.tolist(), ratings.value.tolist(), strict=True)
-    nonzeros = frame_of(spark, list(triplets), "row long, col long, rating double").repartition(3)
-    ids = spark.range(6).select(F.concat(F.lit("u"), "id").alias("id"), F.col("id").alias("idx"))
-    with fixed_placement(spark):
-        side = build_cluster_side("user", nonzeros, ids, 6, BlockPlan(4, (5, 3), ["rating"], "float64"))
-        placed = side.frame.select("*", F.spark_partition_id().alias("partition")).collect()
-    counts = frame_of(spark, [(0, 3), (1, 0), (2, 1), (3, 0)], "block int, nonzeros long")
-    assert_df_equality(side.frame.select("block", "nonzeros"), counts, ignore_row_order=True, ignore_nullable=True)
-    keys = [row.key for row in ids.orderBy("idx").select(F.xxhash64(F.col("id").cast("string")).alias("key")).collect()]
-    assert side.frame.rdd.getNumPartitions() == 4
-    assert sorted(row.block for row in placed) == [0, 1, 2, 3]
-    for row in placed:
-        assert row.partition == row.block
-        actual, expected = unpack(row.data), contents(ratings, row.block)
-        assert actual.pop("row_key").tolist() == keys[row.block :: 4]
-        del expected["row_key"]
-        assert {name: array.tolist() for name, array in actual.items()} == {
-            name: array.tolist() for name, array in expected.items()
-        }
-    side.release()
 
 
 @given(st.integers(1, 300), st.integers(1, 40))

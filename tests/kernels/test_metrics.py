@@ -1,6 +1,5 @@
 """The vectorised metrics against loops, and against numbers worked by hand."""
 
-from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -106,26 +105,6 @@ def test_lists_worked_by_hand() -> None:
     assert at[ENDLESS]["ndcg"][0] == pytest.approx(0.7745, abs=1e-4)
     assert [at[3][name][1] for name in ("recall", "precision", "map")] == pytest.approx([1.0, 2 / 3, 7 / 12])
     assert at[1]["recall"][1] == 0.0
-
-
-@given(SEEDS)
-def test_equal_scores_keep_the_order_they_came_in_and_share_a_number(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(0, 6, int(rng.integers(1, 5)))
-    row_ptr = np.concatenate([[0], np.cumsum(sizes)])
-    score = rng.integers(0, 3, row_ptr[-1]).astype(float)
-    expected = [
-        entry
-        for start, end in pairwise(row_ptr)
-        for entry in sorted(range(start, end), key=lambda entry: (-score[entry], entry))
-    ]
-    assert metrics.best_first(row_ptr, score).tolist() == expected
-    ranked = score[metrics.best_first(row_ptr, score)]
-    groups = [k for start, end in pairwise(row_ptr) for k, _ in groupby(ranked[start:end])]
-    tie = metrics.ties(row_ptr, ranked)
-    assert len(np.unique(tie)) == len(groups)
-    assert [groups[number] for number in tie] == ranked.tolist()
-    assert metrics.places(row_ptr).tolist() == [place for size in sizes for place in range(1, size + 1)]
 
 
 def test_every_item_counts_once_with_its_own_mean() -> None:

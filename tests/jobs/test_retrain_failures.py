@@ -214,21 +214,10 @@ def test_a_broken_file_among_good_ones_publishes_nothing(tmp_path: Path) -> None
     assert names_in(tmp_path / "out") == set()
 
 
-PAIRS = [(user, item) for user in range(12) for item in range(10) if (user + item) % 3]
-RATINGS = ["user,item,rating", *(f"{user},{item},{1 + (user * item) % 5}" for user, item in PAIRS)]
-
-
 @pytest.fixture
 def nightly(tmp_path: Path) -> dict[str, object]:
-    (tmp_path / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
-    return {
-        **SMALL,
-        "input.format": "csv",
-        "input.path": tmp_path / "ratings.csv",
-        "input.unchanged": "skip",
-        "output.path": tmp_path / "out",
-        "run.metrics_file": tmp_path / "run.prom",
-    }
+    places = {"output.path": tmp_path / "out", "run.metrics_file": tmp_path / "run.prom"}
+    return {**CSV, "input.path": write_csv(tmp_path, GOOD), "input.unchanged": "skip", **places}
 
 
 def test_a_run_without_new_ratings_leaves_the_published_run(nightly: dict[str, object], tmp_path: Path) -> None:
@@ -258,7 +247,7 @@ def test_other_ratings_or_settings_make_a_run(nightly: dict[str, object], tmp_pa
     # The second model is the same, and its lists are not; before the last run comes a rating.
     for more in ({}, {"recommend.top_n": 3}, {"recommend.top_n": 3, "input.unchanged": "run"}, {"recommend.top_n": 3}):
         if len(runs) == 3:
-            (tmp_path / "ratings.csv").write_text("\n".join([*RATINGS, "0,3,5"]), encoding="utf-8")
+            write_csv(tmp_path, [*GOOD, "u0,i3,5"])
         assert run_retrain({**nightly, **more}).code == 0
         runs.add(run_directory(tmp_path / "out").name)
     assert len(runs) == 4

@@ -293,20 +293,3 @@ def test_an_error_on_a_terminal_is_told_once_and_broken_between_words(
     lines = [line.rstrip() for line in shown.getvalue().splitlines()]
     assert lines[:2] == ["DataError: abcdefghi abcdefghi", "abcdefghi abcdefghi abcdefghi"]
     assert ("abcdefghi" in capsys.readouterr().err) != for_people
-
-
-def test_a_stage_that_converges_early_looks_finished() -> None:
-    shown = io.StringIO()
-    reporter = Reporter(Console(file=shown, force_terminal=True, width=100, color_system=None))
-    listener = reporter.listener({"exposure": 300, "outcome": 20})
-    with reporter:
-        with reporter.step("fit"):
-            for stage, iterations in (("exposure", 4), ("outcome", 7)):
-                for number in range(1, iterations + 1):
-                    listener(stage, number, 1.0)
-            assert [task.finished for task in reporter._progress.tasks] == [False, True, False]
-        reporter.show("done")
-    last = shown.getvalue().rpartition("fit ")[2]
-    assert "4/4" in last
-    assert "7/7" in last
-    assert "/300" not in last

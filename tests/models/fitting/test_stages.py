@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
@@ -21,15 +21,11 @@ from tests.models.data_sets import (
     by_id,
     dense_posterior,
     exposure,
+    marked,
     outcome,
 )
 from tests.problems import assert_same
 from tests.reference import poisson as dense
-
-
-def marked(spark: SparkSession) -> DataFrame:
-    """About one pair in four is held out."""
-    return NAMES.frame(spark).withColumn("held", F.pmod(F.xxhash64("user", "item"), F.lit(4)) == 0)
 
 
 def test_poisson_warm_start_goes_on_from_posterior(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:

@@ -16,7 +16,7 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.solvers import least_squares_on_simplex
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.models.fitting.layout import Layout
-from tests.models.data_sets import NAMES, cached, outcome
+from tests.models.data_sets import NAMES, cached, marked, outcome
 from tests.problems import assert_same
 from tests.reference.poisson import Array
 
@@ -126,8 +126,7 @@ def test_members_are_their_fits_alone_and_share_blocks_that_hold_the_same(
         built.append(lay_out(*args, **kwargs))
         return built[-1]
 
-    held_out = F.pmod(F.xxhash64("user", "item"), F.lit(4)) == 0
-    ratings, pairs = NAMES.frame(spark).withColumn("held_out", held_out), NAMES.all_pairs(spark)
+    ratings, pairs = marked(spark), NAMES.all_pairs(spark)
     engine = {"exchange": exchange, "numBlocks": 2 if exchange == "blocks" else None, "maxIter": 2}
     stage_one, counting = (PoissonFactorization(rank=2, countCol=column, **engine) for column in (None, "rating"))
     every = {**RATED, **engine, "exposureModel": stage_one}
@@ -144,7 +143,7 @@ def test_members_are_their_fits_alone_and_share_blocks_that_hold_the_same(
             "counted": counted,
             "warm": outcome(**{**every, "exposureModel": None}, initialModel=start),
             "ipw": outcome(**every, adjustment="ipw"),
-            "held out": outcome(**every, validationIndicatorCol="held_out"),
+            "held out": outcome(**every, validationIndicatorCol="held"),
         }
     monkeypatch.setattr("dcrec_spark.models.outcome.estimator.lay_out", count_layouts)
     blend = Blend(members)

@@ -247,13 +247,3 @@ def test_nobody_to_rank_for_and_nothing_to_rank(spark: SparkSession, fitted: Fit
     lists = fitted.model.recommendForUserSubset(strangers, 2)
     assert lists.count() == 0
     assert lists.dtypes == fitted.model.recommendForAllUsers(2).dtypes
-
-
-def test_rows_lists_columns_and_scores_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten users with lists of four, and fifty items: a hundred rows."""
-    monkeypatch.setattr(rank_in_process, "LOCAL_ROWS", 100)
-    assert rank_in_process.are_few(10, 50, 4)
-    assert not rank_in_process.are_few(10, 51, 4)
-    monkeypatch.setattr(rank_in_process, "LOCAL_SCORES", 70)
-    assert rank_in_process.are_few(10, 7, 4)
-    assert not rank_in_process.are_few(10, 8, 4)

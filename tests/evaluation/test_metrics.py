@@ -246,21 +246,3 @@ def test_what_cannot_be_compared_is_refused() -> None:
         one.join(here(rows, MetricSettings(seed=1, replications=0)))
     with pytest.raises(ConfigError, match="model: found 'third', expected one of 'prediction'"):
         one.as_dict("third")
-
-
-def test_the_rows_are_exchanged_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By user; what follows is an exchange of a few cells."""
-    plans: list[str] = []
-    frames = type(frame(spark, draw()))
-    to_arrow = frames.toArrow
-
-    def recorded(self: DataFrame) -> Any:
-        plans.append(self._jdf.queryExecution().optimizedPlan().toString())
-        return to_arrow(self)
-
-    monkeypatch.setattr(frames, "toArrow", recorded)
-    evaluate(spark.range(0, 10).selectExpr("id user", "id item", "1.0 rating", "2.0 prediction"), catalogue_size=10)
-    (plan,) = plans
-    assert plan.count("RepartitionByExpression") == 1
-    assert plan.count("FlatMapGroupsInArrow") == 1
-    assert not any(word in plan for word in ("Join", "Window", "Sort"))

@@ -73,30 +73,6 @@ def test_a_run_that_cannot_go_on_is_refused(what: str, output: Path, published: 
     verify(str(run_directory(output)))
 
 
-def test_bad_rows_go_to_the_rejects_with_their_reasons_and_duplicates_are_merged(tmp_path: Path) -> None:
-    bad = {
-        "u1,n1,NaN": ["nan_rating"],
-        "u1,n5,four": ["unparsable_rating"],
-        "  ,n8,": ["empty_user", "null_rating"],
-        "u1,n9,3,surplus": ["malformed_row"],
-    }
-    source = write_csv(tmp_path, [*GOOD, *GOOD[:4], GOOD[0], *bad])
-    rules = {"validation.max_reject_share": 0.5, "validation.duplicates": "mean"}
-    outcome = run_retrain({**CSV, **rules, "input.path": source, "output.path": tmp_path / "out"})
-    assert outcome.code == 0, outcome
-    run = run_directory(tmp_path / "out")
-    rejects, record = read_table(run, "rejects"), record_of(run)
-    assert sorted(map(tuple, rejects.reasons)) == sorted(map(tuple, bad.values()))
-    assert set(rejects.run_id) == {record["run_id"]}
-    assert record["counts"] == {
-        "rows_in": 33, "accepted": 29, "rejected": 4, "ratings": 24, "merged_duplicates": 5, "users": 6, "items": 6,
-    }  # fmt: skip
-    names = ("nan_rating", "unparsable_rating", "empty_user", "null_rating", "malformed_row")
-    assert record["reasons"] == dict.fromkeys(names, 1)
-    assert not read_table(run, "recommendations").item_id.str.startswith("n").any()
-    assert "4 rejected" in outcome.printed
-
-
 @pytest.mark.parametrize(("biases", "code"), [(True, 0), (False, 1)])
 def test_a_fit_without_factors_needs_biases_to_be_published(biases: bool, code: int, tmp_path: Path) -> None:
     given = {"input.format": "csv", "input.path": write_csv(tmp_path, GOOD), "output.path": tmp_path / "out"}

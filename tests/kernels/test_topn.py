@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcrec_spark.kernels import topn
-from dcrec_spark.kernels.exposure import Form
 from tests.reference import topn as dense
 from tests.reference.poisson import Array
 
@@ -62,32 +61,6 @@ def test_equal_scores_are_ordered_by_column(seed: int, n: int) -> None:
     """n from one to more than there are columns; some rows have seen all of them."""
     problem = ranking(seed, exact=True)
     assert_same_lists(problem.fast(n), problem.dense(n))
-
-
-@given(SEEDS, st.sampled_from([0.1, 0.5, 1.0]), st.sampled_from(["identity", "log"]), st.booleans())
-def test_dial_orders_as_the_dense_reference_does(seed: int, weight: float, link: str, transposed: bool) -> None:
-    """The dial takes the user's baseline off, whether users are the rows or the columns."""
-    rng = np.random.default_rng(seed)
-    theta, beta = rng.standard_normal((6, 3)), rng.standard_normal((40, 3))
-    pi, lam, gamma = rng.gamma(0.3, size=(6, 2)), rng.gamma(0.3, size=(40, 2)), rng.standard_normal(6)
-    form, a_hat = Form(link, 0.5), pi @ lam.T
-    baseline = 0.5 + rng.standard_normal(6)
-    last = (np.ones((6, 1)), np.zeros((40, 1)))
-    confounder = (gamma[:, None] * pi, lam) if link == "identity" else (np.c_[pi, gamma], np.c_[lam, last[1]])
-    exposure = np.c_[pi, baseline], np.c_[lam, last[1]]
-    preference, sides = (theta, beta), (slice(None, None, -1) if transposed else slice(None))
-    dial = topn.Dial(*exposure[sides], weight)
-    score = theta @ beta.T + gamma[:, None] * form.of(a_hat) + 0.5
-    value = dense.dial(score, baseline, a_hat, weight)
-    score, value = (table.T if transposed else table for table in (score, value))
-    none = np.zeros(len(score) + 1, np.int64), np.zeros(0, np.int64)
-    actual = topn.top_n(5, preference[sides], confounder[sides], 0.5, none, form, dial=dial)
-    expected = dense.recommend(dense.Scores(score, score, score), 5, value=value)
-    assert list(zip(actual.row.tolist(), actual.col.tolist(), strict=True)) == [
-        (e.user_idx, e.item_idx) for e in expected
-    ]
-    np.testing.assert_allclose(actual.score, score[actual.row, actual.col], atol=1e-12)
-    np.testing.assert_allclose(actual.value, value[actual.row, actual.col], atol=1e-12)
 
 
 def without_confounder(rows: Array, cols: Array, seen: Array | None = None) -> Ranking:

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from scipy.optimize import minimize
 
 from dcrec_spark import Blend, BlendModel, PoissonFactorization
 from dcrec_spark.errors import ConfigError
@@ -25,7 +24,8 @@ RATED = {"outcome": "probabilistic", "fitBiases": True, "confounderWeight": "poo
 
 @settings(max_examples=30)
 @given(seed=st.integers(0, 2**32), members=st.integers(1, 6))
-def test_weights_are_those_of_a_general_solver(seed: int, members: int) -> None:
+def test_no_other_weights_of_members_have_a_smaller_error(seed: int, members: int) -> None:
+    """The error is convex: at its minimum it falls towards no corner of the simplex."""
     rng = np.random.default_rng(seed)
     predictions, rating = rng.normal(size=(40, members)), rng.normal(size=40)
     predictions[:, : members // 2] += rating[:, None]
@@ -33,19 +33,8 @@ def test_weights_are_those_of_a_general_solver(seed: int, members: int) -> None:
     found = least_squares_on_simplex(gram, target)
     assert found.min() >= 0
     assert found.sum() == pytest.approx(1.0)
-
-    def loss(w: Array) -> float:
-        return float(w @ gram @ w - 2 * w @ target)
-
-    solved = minimize(
-        loss,
-        np.full(members, 1 / members),
-        jac=lambda w: 2 * (gram @ w - target),
-        bounds=[(0, 1)] * members,
-        constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},
-        options={"ftol": 1e-14, "maxiter": 500},
-    )
-    assert loss(found) <= loss(solved.x) + 1e-9
+    slope = gram @ found - target
+    assert (slope - found @ slope).min() >= -1e-8
 
 
 def test_of_two_equal_members_one_is_enough() -> None:

@@ -119,6 +119,10 @@ def test_exposure_weight_orders_by_what_users_see_too(fitted: Fitted, monkeypatc
     lists = {user: [entry[0] for entry in entries] for user, entries in lists_of(model.recommendForAllUsers(4)).items()}
     everything = fitted.expected(4, seen=False, weight=0.5)
     assert lists == {user: [row[2] for row in everything if row[0] == user] for user in USERS}
+    value = dense.dial(fitted.scores.score, np.full(N_USERS, INTERCEPT), fitted.a_hat, 0.5)
+    best = dense.recommend(dense.Scores(*(part.T for part in fitted.scores)), 4, value=value.T)
+    found = {row.item: [entry.user for entry in row.recommendations] for row in model.recommendForAllItems(4).collect()}
+    assert found == {item: [USERS[row.item_idx] for row in best if ITEMS[row.user_idx] == item] for item in ITEMS}
 
 
 def test_without_exposures_their_part_is_zero_and_a_weight_of_them_refused(spark: SparkSession, fitted: Fitted) -> None:

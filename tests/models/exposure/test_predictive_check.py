@@ -99,16 +99,13 @@ def test_is_the_kernels_answer(counts: Problem, whole: PredictiveCheck) -> None:
 def test_order_and_chunks_change_nothing(
     spark: SparkSession, counts: Problem, whole: PredictiveCheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A user's p-value not by one bit, and the sums up to rounding; nor do the other users."""
+    """A user's p-value not by one bit, and the sums up to rounding. That others change nothing: tests/kernels."""
     monkeypatch.setattr(check_chunks, "CHUNK_PAIRS", 1500)
     other = counts.model.predictiveCheck(exposures_of(spark, split(drawn(1), 1), 9, 7), replications=25, seed=4)
     assert users_of(other) == users_of(whole)
     np.testing.assert_allclose(other.replicated, whole.replicated, rtol=1e-12)
     assert (other.pValue, other.spreadPValue) == (whole.pValue, whole.spreadPValue)
-    few = counts.model.predictiveCheck(counts.exposures.where("user in ('u3', 'u50')"), replications=25, seed=4)
-    assert users_of(few) == {u: found for u, found in users_of(whole).items() if u in ("u3", "u50")}
-    for check in (other, few):
-        check.release()
+    other.release()
 
 
 def test_an_estimator_holds_out_fits_and_checks_in_one_go(spark: SparkSession) -> None:

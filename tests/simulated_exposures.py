@@ -36,12 +36,6 @@ def drawn(seed: int, priors: Priors = COMMON, n_users: int = 120, n_items: int =
     return rng.poisson(user @ item.T).astype(float)
 
 
-def blocks(seed: int) -> Array:
-    """0 or 1: eight groups of users who see their own group's items, and little else."""
-    same = np.arange(200)[:, None] % 8 == np.arange(120)[None] % 8
-    return (np.random.default_rng(seed).random((200, 120)) < np.where(same, 0.5, 0.02)).astype(float)
-
-
 def posterior(exposures: Array, rank: int, priors: Priors, sweeps: int = 60) -> list[tuple[Array, Array]]:
     """Shape (n, L) and rate (n, L) of users and of items, by coordinate ascent with the package's kernel."""
     tables = [count_block(exposures), count_block(exposures.T)]

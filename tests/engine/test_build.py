@@ -4,18 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pytest
-from chispa import assert_df_equality
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
-from dcrec_spark.engine.build import BlockPlan, build_block, build_cluster_side, split_pairs
+from dcrec_spark.engine.blocks import first_place, index_at, rows_in_block
+from dcrec_spark.engine.build import BlockPlan, build_block
 from dcrec_spark.engine.cells import Array, Arrays, unpack
-from dcrec_spark.spark.lineage import fixed_placement
 from tests.engine.memory_side import block_parts
-from tests.frames import frame_of
 
 
 class Ratings(NamedTuple):
@@ -116,37 +111,14 @@ def test_the_order_in_which_nonzeros_arrive_does_not_matter(ratings: Ratings, se
         assert build(ratings, block, seed=seed).equals(build(ratings, block))
 
 
-@pytest.mark.parametrize("block_of_pair", [0, 1])
-def test_a_pair_that_comes_twice_is_reported_by_its_own_indices(block_of_pair: int) -> None:
-    twice = 4 + block_of_pair
-    ratings = Ratings(np.array([0, 1, twice, 2, twice, 3]), np.array([3, 0, 6, 1, 6, 6]), np.arange(6.0), 6, 7, 2, 3)
-    for block in (0, 1):
-        batch = build(ratings, block, seed=3)
-        reported = batch["duplicate_row"][0].as_py(), batch["duplicate_col"][0].as_py()
-        assert reported == ((twice, 6) if block == block_of_pair else (None, None))
-
-
-def test_a_side_has_one_block_in_each_partition_that_bears_its_number(spark: SparkSession) -> None:
-    """Built from a frame in many partitions, with string ids, equal to the blocks built here."""
-    ratings = Ratings(np.array([0, 2, 0, 4]), np.array([1, 3, 4, 0]), np.array([5.0, 4.0, 3.0, 1.0]), 6, 5, 4, 3)
-    triplets = zip(ratings.row.tolist(), ratings.col.tolist(), ratings.value.tolist(), strict=True)
-    nonzeros = frame_of(spark, list(triplets), "user_idx long, item_idx long, rating double").repartition(3)
-    ids = spark.range(6).select(F.concat(F.lit("u"), "id").alias("id"), F.col("id").alias("idx"))
-    with fixed_placement(spark):
-        plan = BlockPlan(4, (5, 3), ["rating"], "float64")
-        side = build_cluster_side("user", split_pairs(nonzeros, {"user": plan}), ids, 6, plan)
-        placed = side.frame.select("*", F.spark_partition_id().alias("partition")).collect()
-    counts = frame_of(spark, [(0, 3), (1, 0), (2, 1), (3, 0)], "block int, nonzeros long")
-    assert_df_equality(side.frame.select("block", "nonzeros"), counts, ignore_row_order=True, ignore_nullable=True)
-    keys = [row.key for row in ids.orderBy("idx").select(F.xxhash64(F.col("id").cast("string")).alias("key")).collect()]
-    assert side.frame.rdd.getNumPartitions() == 4
-    assert sorted(row.block for row in placed) == [0, 1, 2, 3]
-    for row in placed:
-        assert row.partition == row.block
-        actual, expected = unpack(row.data), contents(ratings, row.block)
-        assert actual.pop("row_key").tolist() == keys[row.block :: 4]
-        del expected["row_key"]
-        assert {name: array.tolist() for name, array in actual.items()} == {
-            name: array.tolist() for name, array in expected.items()
-        }
-    side.release()
+@given(st.integers(1, 300), st.integers(1, 40))
+def test_places_of_the_blocks_follow_each_other_and_lead_back_to_indices(n_rows: int, n_blocks: int) -> None:
+    """Even blocks, no gaps, also where there are more blocks than rows."""
+    sizes = [rows_in_block(n_rows, n_blocks, block) for block in range(n_blocks)]
+    assert sizes == [len(range(block, n_rows, n_blocks)) for block in range(n_blocks)]
+    starts = first_place(n_rows, n_blocks, np.arange(n_blocks))
+    np.testing.assert_array_equal(starts, np.cumsum([0, *sizes[:-1]]))
+    n_blocks, idx = min(n_blocks, n_rows), np.arange(n_rows)
+    places = first_place(n_rows, n_blocks, idx % n_blocks) + idx // n_blocks
+    assert sorted(places) == list(idx)
+    np.testing.assert_array_equal(index_at(n_rows, n_blocks, places), idx)

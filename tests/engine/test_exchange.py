@@ -1,14 +1,12 @@
 """The exchange between blocks, without Spark: half-steps are those of a dense loop, however the rows are cut."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 
 from dcrec_spark.engine.heavy_items import Heavy, add_scores, with_parts
-from dcrec_spark.errors import FitError
+from dcrec_spark.engine.messages import Kind, Message, from_table, to_table
 from tests.engine.memory_side import MemorySide, memory_sides
-from tests.engine.toy_kernels import Splits, key_rows, remember, spoil_one
+from tests.engine.toy_kernels import Splits, key_rows, remember
 from tests.engine.toy_sides import KEYS, N_ITEMS, N_USERS, PLACES, dense_start, dense_sums, neighbours, table
 
 SOME = Heavy(np.array([1, 3]), (table() > 0).sum(axis=0)[[1, 3]])
@@ -73,7 +71,10 @@ def test_memory_returns_to_its_block(broadcast: bool) -> None:
         assert [memory["step"] for memory in users.memories(state)] == [step, step]
 
 
-def test_row_that_is_not_finite_is_refused() -> None:
-    users, _ = sides((2, 3), (False, False))
-    with pytest.raises(FitError, match="1 of 7 user factors are NaN or infinite"):
-        users.half_step(partial(spoil_one, key=int(KEYS[0][4]), entry=np.inf))
+def test_messages_are_read_in_the_order_of_their_senders() -> None:
+    """In whatever order Spark brings them; the messages of one sender keep theirs."""
+    kinds = (None, Kind.SUMS), (1, Kind.MEMORY), (0, Kind.ROWS), (1, Kind.ROWS)
+    sent = [Message.of(to, 1, kind, rows=np.arange(3.0)) for to, kind in kinds]
+    first = Message.of(None, 0, Kind.ROWS, rows=np.arange(2.0))
+    assert from_table(to_table([*sent, first])) == [first, *sent]
+    assert from_table(to_table([])) == []

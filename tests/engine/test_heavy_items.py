@@ -60,26 +60,6 @@ def test_either_side_sends_what_the_other_needs(drawn: tuple[Ratings, Heavy]) ->
             np.testing.assert_array_equal(np.concatenate(inbox), target.need_at)
 
 
-@few
-@given(with_heavy())
-def test_each_pair_with_a_heavy_item_is_in_one_block_of_users(drawn: tuple[Ratings, Heavy]) -> None:
-    """Either way round, with its rating; what is light is in both sides."""
-    ratings, items = drawn
-    of_users, of_items = sides(ratings, items)
-    is_heavy = np.isin(ratings.col, items.idx)
-    expected = sorted(zip(ratings.row[is_heavy], ratings.col[is_heavy], ratings.value[is_heavy], strict=True))
-    by_user, by_item = [], []
-    for number, block in enumerate(of_users):
-        users = np.arange(number, ratings.n_rows, ratings.row_blocks)
-        met, transposed = heavy_items.heavy_pairs(block).fitted, heavy_items.transpose(block).fitted
-        user = np.repeat(users, np.diff(met.row_ptr))
-        by_user += zip(user, items.idx[met.col], met.value("rating"), strict=True)
-        item = np.repeat(items.idx, np.diff(transposed.row_ptr))
-        by_item += zip(users[transposed.col], item, transposed.value("rating"), strict=True)
-    assert sorted(by_user) == sorted(by_item) == expected
-    assert sum(len(block.fitted.col) for block in of_items) == (~is_heavy).sum()
-
-
 @pytest.mark.parametrize("broadcasts", [PLACES[0], PLACES[3]], ids=["broadcast", "blocks"])
 def test_spark_runs_the_same_half_steps_with_one_job_more(spark: SparkSession, broadcasts: tuple[bool, bool]) -> None:
     """Half-steps move no more messages than without heavy items; their scores are one job."""

@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.ml.tuning import CrossValidator, ParamGridBuilder, TrainValidationSplit, TrainValidationSplitModel
+from pyspark.ml.tuning import CrossValidator, CrossValidatorModel, ParamGridBuilder
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark import DeconfoundedMF, RatingEvaluator
+from dcrec_spark import RatingEvaluator
 from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.measures import MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate
-from tests.models.data_sets import NAMES, cached, exposure, outcome
+from tests.models.data_sets import NAMES, cached, outcome
 from tests.models.test_contract import values_of
 
 MEASURE_OF = {
@@ -78,70 +78,39 @@ def test_what_is_undefined_or_not_predicted_is_refused(spark: SparkSession, pred
         RatingEvaluator().evaluate(predictions.withColumn("prediction", F.lit(float("nan"))))
 
 
-# Searches
-
-ALPHAS = [0.5, 8.0]
-
-
-def quick(**changes: Any) -> DeconfoundedMF:
-    """A fit that takes little time; folds leave users and items without training."""
-    return outcome(**{"maxIter": 1, "coldStartStrategy": "drop", "exchange": "local", **changes})
-
-
-def two(estimator: DeconfoundedMF) -> list[Any]:
-    return ParamGridBuilder().addGrid(estimator.alpha, ALPHAS).build()
-
-
-def by_hand(
-    estimator: DeconfoundedMF, evaluator: RatingEvaluator, train: DataFrame, test: DataFrame, alpha: float
-) -> float:
-    model = estimator.copy({estimator.alpha: alpha}).fit(train)
-    value: float = evaluator.evaluate(model.transform(test))
-    model.release()
-    return value
-
-
-def test_cross_validation_is_fits_by_hand(spark: SparkSession) -> None:
-    """Folds by a column. Of all models only the best one's two tables stay cached."""
+def test_cross_validation_in_two_threads_is_fits_by_hand(spark: SparkSession, tmp_path: Path) -> None:
+    """Folds by a column. Of all models only the best one's two tables stay cached. Saved, the search comes back."""
     fold = F.pmod(F.xxhash64("user", "item"), F.lit(2)).cast("int")
     folded = NAMES.frame(spark).withColumn("fold", fold).persist()
     folded.count()
-    before = cached(spark)[1]
-    estimator, evaluator = quick(adjustment="none"), RatingEvaluator(metricName="mse")
-    settings = {"estimator": estimator, "estimatorParamMaps": two(estimator)[1:], "evaluator": evaluator}
-    search = CrossValidator(**settings, numFolds=2, foldCol="fold").fit(folded)
+    before, alphas = cached(spark)[1], [0.5, 8.0]
+    quick = {"adjustment": "none", "maxIter": 1, "coldStartStrategy": "drop"}
+    estimator, evaluator = outcome(**quick, exchange="broadcast"), RatingEvaluator(metricName="mse")
+    maps = ParamGridBuilder().addGrid(estimator.alpha, alphas).build()
+    given = {"estimator": estimator, "estimatorParamMaps": maps, "evaluator": evaluator}
+    validator = CrossValidator(**given, numFolds=2, foldCol="fold", parallelism=2)
+    search = validator.fit(folded)
     best = search.bestModel
     assert min(best.userFactors.count(), best.itemFactors.count()) > 0  # cached when they are first read
     assert len(cached(spark)[1] - before) == 2
-    folds = [(folded.where(F.col("fold") != n), folded.where(F.col("fold") == n)) for n in range(2)]
-    mean = sum(by_hand(estimator, evaluator, *fold, alpha=8.0) for fold in folds) / 2
-    assert search.avgMetrics == pytest.approx([mean], rel=1e-9)
-    assert search.bestModel.getOrDefault("alpha") == 8.0
-    folded.unpersist()
-
-
-@pytest.mark.long
-def test_train_validation_split_in_two_threads_is_fits_by_hand(spark: SparkSession, tmp_path: Path) -> None:
-    """Both stages in each fit; the larger NDCG wins, and the session is left as it was. Saved, it comes back."""
-    there, adaptive = NAMES.frame(spark).persist(), spark.conf.get("spark.sql.adaptive.enabled")
-    estimator, evaluator = quick(exposureModel=exposure(maxIter=1), exchange="broadcast"), RatingEvaluator()
-    settings = {"estimator": estimator, "estimatorParamMaps": two(estimator), "evaluator": evaluator}
-    validator = TrainValidationSplit(**settings, trainRatio=0.6, seed=4, parallelism=2)
-    search = validator.fit(there)
-    drawn = there.withColumn("drawn", F.rand(4))
-    train, test = (drawn.where(condition).drop("drawn") for condition in ("drawn < 0.6", "drawn >= 0.6"))
-    here = estimator.copy({estimator.exchange: "local"})  # blocks and their exchange change no ranking
-    assert search.validationMetrics[0] == pytest.approx(by_hand(here, evaluator, train, test, 0.5), rel=1e-9)
-    best = max((0, 1), key=lambda at: search.validationMetrics[at])
-    assert search.bestModel.getOrDefault("alpha") == ALPHAS[best]
-    assert spark.conf.get("spark.sql.adaptive.enabled") == adaptive
-    validator.write().overwrite().save(f"{tmp_path}/validator")
-    search.write().overwrite().save(f"{tmp_path}/search")
-    found = TrainValidationSplitModel.load(f"{tmp_path}/search")
-    for loaded in (TrainValidationSplit.load(f"{tmp_path}/validator"), found):
-        assert loaded.getEstimatorParamMaps() == two(estimator)
+    means = []
+    for alpha in alphas:
+        errors = []
+        for n in range(2):
+            model = outcome(**quick, alpha=alpha, exchange="local").fit(folded.where(F.col("fold") != n))
+            errors.append(evaluator.evaluate(model.transform(folded.where(F.col("fold") == n))))
+            model.release()
+        means.append(sum(errors) / 2)
+    assert search.avgMetrics == pytest.approx(means, rel=1e-9)
+    assert best.getOrDefault("alpha") == alphas[means.index(min(means))]
+    validator.write().save(f"{tmp_path}/validator")
+    search.write().save(f"{tmp_path}/search")
+    found = CrossValidatorModel.load(f"{tmp_path}/search")
+    for loaded in (CrossValidator.load(f"{tmp_path}/validator"), found):
+        assert loaded.getEstimatorParamMaps() == maps
         assert values_of(loaded.getEstimator()) == values_of(estimator)
         assert values_of(loaded.getEvaluator()) == values_of(evaluator)
-    assert found.validationMetrics == search.validationMetrics
-    assert found.bestModel.facts == search.bestModel.facts
-    there.unpersist()
+    assert (found.avgMetrics, found.bestModel.facts) == (search.avgMetrics, best.facts)
+    found.bestModel.release()
+    best.release()
+    folded.unpersist()

@@ -94,23 +94,6 @@ def test_errors_over_ratings_are_weighted_means_and_nothing_else_knows_of_weight
         evaluate(spoilt, columns=Columns(weight="how_much"), settings=SETTINGS)
 
 
-def test_equal_predictions_share_their_places_whatever_the_ids(spark: SparkSession) -> None:
-    """A constant is as good as a random order, also where the ids of better items come first."""
-    rows = [Row("u", item, rating, 1.0) for item, rating in ((10, 0.0), (9, 3.0), (-1, 5.0))]
-    rows += [row._replace(user="v") for row in rows]
-    settings = MetricSettings(ks=(1, 2), replications=0)
-    columns = Columns("who", "what.it", "stars")
-    expected = slow.evaluate(rows, (1, 2), Variant())
-    assert expected["recall@1"][0] == pytest.approx(2 / 3)
-    for kind in ("int", "string"):
-        named = (
-            frame(spark, rows)
-            .withColumn("item", F.col("item").cast(kind))
-            .toDF("who", "what.it", "stars", "prediction")
-        )
-        assert_is(evaluate(named, columns=columns, settings=settings), expected)
-
-
 def test_coverage_is_the_share_of_the_catalogue_that_somebody_sees() -> None:
     """First places: item 1 for both users; first two: items 1, 2 and 3."""
     rows = [
@@ -263,21 +246,3 @@ def test_what_cannot_be_compared_is_refused() -> None:
         one.join(here(rows, MetricSettings(seed=1, replications=0)))
     with pytest.raises(ConfigError, match="model: found 'third', expected one of 'prediction'"):
         one.as_dict("third")
-
-
-def test_the_rows_are_exchanged_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By user; what follows is an exchange of a few cells."""
-    plans: list[str] = []
-    frames = type(frame(spark, draw()))
-    to_arrow = frames.toArrow
-
-    def recorded(self: DataFrame) -> Any:
-        plans.append(self._jdf.queryExecution().optimizedPlan().toString())
-        return to_arrow(self)
-
-    monkeypatch.setattr(frames, "toArrow", recorded)
-    evaluate(spark.range(0, 10).selectExpr("id user", "id item", "1.0 rating", "2.0 prediction"), catalogue_size=10)
-    (plan,) = plans
-    assert plan.count("RepartitionByExpression") == 1
-    assert plan.count("FlatMapGroupsInArrow") == 1
-    assert not any(word in plan for word in ("Join", "Window", "Sort"))

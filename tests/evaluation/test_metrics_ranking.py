@@ -1,17 +1,14 @@
 """Lists from the whole catalogue against loops: hits, misses, users without a list, and what is refused."""
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.evaluation.entries import ranking_tally
 from dcrec_spark.evaluation.measures import Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_ranking
 from tests.frames import frame_of
@@ -116,46 +113,17 @@ def test_two_tables_are_compared_on_the_same_users(spark: SparkSession) -> None:
     assert differences["catalogue_recall@4"].value > 0
 
 
-Rows = list[tuple[int, int, float | None, float | None, bool]]
-
-
-def counted(rows: Rows) -> Mapping[str, Any]:
-    """What one partition finds wrong with rows of user, item, rank, rating, and whether they are of the test."""
-    names = ["user_key", "item_key", "rank", "rating", "tested"]
-    types = [pa.int64(), pa.int64(), pa.float64(), pa.float64(), pa.bool_()]
-    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
-    return ranking_tally(pa.table(dict(zip(names, columns, strict=True))), SETTINGS).counts
-
-
-LISTED: Rows = [(1, item, float(rank), None, False) for rank, item in enumerate((5, 6, 7, 8), start=1)]
-TESTED: Rows = [(1, 6, None, 4.0, True), (1, 9, None, 2.0, True)]
-
-
-@pytest.mark.parametrize(
-    ("more", "fault"),
-    [
-        ((1, 10, 2.0, None, False), "ranks_given_twice"),
-        ((1, 10, 0.0, None, False), "unusable_ranks"),
-        ((1, 5, 5.0, None, False), "duplicates"),
-        ((1, 6, None, 3.0, True), "duplicates"),
-        ((None, 6, None, 3.0, True), "null_ids"),
-        ((1, 10, None, math.nan, True), "unusable_ratings"),
-    ],
-)
-def test_rows_that_cannot_be_used_are_counted(more: Any, fault: str) -> None:
-    faults = ("ranks_given_twice", "unusable_ranks", "duplicates", "null_ids", "unusable_ratings")
-    assert [int(counted([*LISTED, *TESTED])[name]) for name in faults] == [0] * 5
-    found = counted([*LISTED, *TESTED, more])
-    assert {name for name in faults if found[name]} == {fault}
-
-
 def test_tables_that_cannot_be_used_are_refused(spark: SparkSession) -> None:
     answers = draw()
     listed, test = answers.recommendations(spark), answers.rated(spark)
     first = (F.col("user_id") == "ü3") & (F.col("rank") == 1)
-    twice = listed.withColumn("rank", F.when(first, F.lit(2)).otherwise(F.col("rank")))
+    twice, nowhere = (listed.withColumn("rank", F.when(first, at).otherwise(F.col("rank"))) for at in (2, 0))
     refused = [
         (twice, test, "1 of .* rows cannot be evaluated: they repeat a rank of their user"),
+        (nowhere, test, "1 of .* rows cannot be evaluated: rank is null, or below 1"),
+        (listed, test.unionByName(test.limit(1)), "1 of .* rows cannot be evaluated: they repeat a pair of user and"),
+        (listed, test.withColumn("user", F.nullif("user", F.lit("ü3"))), "rows cannot be evaluated: user or item is n"),
+        (listed, test.withColumn("rating", F.lit(math.nan)), "rows cannot be evaluated: rating is null, infinite, or"),
         (listed.where("rank <= 3"), test, "no user with test ratings has a list of 4 recommendations"),
         (listed.drop("rank"), test, "column 'rank' is missing"),
         (listed.limit(0), test.limit(0), "there is nothing to evaluate"),

@@ -137,11 +137,3 @@ def test_other_users_change_nothing(spark: SparkSession, name: str) -> None:
     fewer = ratings(spark).where("user % 3 = 0")
     expected = [{pair for pair in part if pair[0] % 3 == 0} for part in all_pairs_of(SPLITS[name](ratings(spark)))]
     assert all_pairs_of(SPLITS[name](fewer)) == expected
-
-
-def test_pairs_and_users_are_drawn_without_an_exchange(spark: SparkSession) -> None:
-    there = ratings(spark)
-    for part in (*split_pairs(there, SHARES), hold_out_users(there, 0.3).train):
-        assert "Exchange" not in part._jdf.queryExecution().executedPlan().toString()
-    within = split_within_users(there.repartition(3), SHARES)[0]._jdf.queryExecution().executedPlan().toString()
-    assert within.count("Exchange hashpartitioning(user") == 1

@@ -117,6 +117,16 @@ def read_table(run: Path, table: str) -> pd.DataFrame:
     return pd.read_parquet(run / table)
 
 
+def lists_of(run: Path) -> pd.DataFrame:
+    """The recommendations, best first."""
+    columns = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
+    return read_table(run, "recommendations")[columns].sort_values(columns[:2], ignore_index=True)
+
+
+def assert_same_lists(run: Path, expected: Path, tolerance: float = 1e-8) -> None:
+    pd.testing.assert_frame_equal(lists_of(run), lists_of(expected), rtol=tolerance)
+
+
 def column_of_vectors(frame: pd.DataFrame, column: str) -> np.ndarray[Any, np.dtype[np.float64]]:
     """A column of arrays as one matrix; fails where they differ in length."""
     return np.array(frame[column].tolist(), dtype=np.float64)

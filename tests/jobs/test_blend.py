@@ -13,8 +13,8 @@ from dcrec_spark import BlendModel
 from dcrec_spark.jobs.evaluate.job import Evaluate
 from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.jobs.serve import FoldIn, Recommend
-from tests.jobs.job import column_of_vectors, publish, read_table, record_of, run_job, run_retrain
-from tests.jobs.test_fit_checkpoints import assert_same_lists, interrupt
+from tests.jobs.job import assert_same_lists, column_of_vectors, publish, read_table, record_of, run_job, run_retrain
+from tests.jobs.test_fit_checkpoints import interrupt
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 
@@ -66,25 +66,19 @@ def test_weights_are_recorded_and_lists_the_blends(
     pairs = spark.createDataFrame(lists[["user_id", "item_id", "score"]])
     largest = model.transform(pairs).agg(F.max(F.abs(F.col("score") - F.col("prediction")))).collect()[0][0]
     assert largest < 1e-6
-    users, items = (read_table(published, f"{side}_factors").set_index("id") for side in ("user", "item"))
-    few = lists.head(20)
-    products = np.einsum(
-        "nk,nk->n",
-        column_of_vectors(users.loc[few.user_id], "features"),
-        column_of_vectors(items.loc[few.item_id], "features"),
+    few, tables = lists.head(20), (read_table(published, f"{side}_factors") for side in ("user", "item"))
+    expected = sum(
+        weights[name] * products_of(few, member.userFactors.toPandas(), member.itemFactors.toPandas())
+        for name, member in model.members.items()
     )
-    expected = sum(weights[name] * _factor_products(member, few) for name, member in model.members.items())
-    np.testing.assert_allclose(products, expected, rtol=1e-6)
+    np.testing.assert_allclose(products_of(few, *tables), expected, rtol=1e-6)
     model.release()
 
 
-def _factor_products(model: Any, pairs: pd.DataFrame) -> Any:
-    users, items = (table.toPandas().set_index("id") for table in (model.userFactors, model.itemFactors))
-    return np.einsum(
-        "nk,nk->n",
-        column_of_vectors(users.loc[pairs.user_id], "features"),
-        column_of_vectors(items.loc[pairs.item_id], "features"),
-    )
+def products_of(pairs: pd.DataFrame, users: pd.DataFrame, items: pd.DataFrame) -> Any:
+    """The inner products of the pairs' factors."""
+    rows = users.set_index("id").loc[pairs.user_id], items.set_index("id").loc[pairs.item_id]
+    return np.einsum("nk,nk->n", *(column_of_vectors(row, "features") for row in rows))
 
 
 def test_other_jobs_take_the_blend(published: Path, settings: dict[str, Any], tmp_path: Path) -> None:

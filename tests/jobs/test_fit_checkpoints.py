@@ -20,7 +20,7 @@ from dcrec_spark.publish.manifest import sealed
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.staging import LEASE
 from tests.faults.damage import HOW, damaged, flipped
-from tests.jobs.job import SMALL, names_in, publish, read_table, record_of, run_directory, run_retrain
+from tests.jobs.job import SMALL, assert_same_lists, names_in, publish, record_of, run_directory, run_retrain
 
 pytestmark = pytest.mark.job
 
@@ -73,15 +73,6 @@ def interrupt(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, stage: 
         patch.setattr(Reporter, "listener", stopping)
         outcome = run_retrain(settings)
     assert outcome.code == 6, outcome
-
-
-def assert_same_lists(run: Path, expected: Path) -> None:
-    columns = ["user_id", "rank", "item_id", "score"]
-    found, wanted = (
-        read_table(place, "recommendations")[columns].sort_values(columns[:2], ignore_index=True)
-        for place in (run, expected)
-    )
-    pd.testing.assert_frame_equal(found, wanted, rtol=1e-8)
 
 
 # Which checkpoints are damaged, and with how many iterations each stage goes on; 4 and 3 are all.

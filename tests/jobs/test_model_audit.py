@@ -1,9 +1,9 @@
 """Audit of a fit: the exposure check, and a comparison with the last model and with popularity."""
 
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock, Mock, call
 
 import numpy as np
 import pandas as pd
@@ -120,51 +120,29 @@ def test_lists_that_have_less_than_half_of_popularity_are_warned_of(settings: di
     assert record["counts"]["ratings"] == len(popular + liked)
 
 
-class Stage:
-    def __init__(self, passed: bool) -> None:
-        self.answer = SimpleNamespace(passed=passed, summary="p 0.001", release=lambda: None)
-        self.calls: list[tuple[Any, ...]] = []
-
-    def predictiveCheck(self, *given: Any) -> Any:
-        self.calls.append(given)
-        return self.answer
-
-
-def check(stage: Stage, *settings: str) -> tuple[list[str], list[Any]]:
-    figures: list[Any] = []
-    run = SimpleNamespace(warnings=[], note_check=figures.append)
-    reporter = SimpleNamespace(step=lambda name: nullcontext())
-    config = load_config(RetrainConfig, None, ["run.seed=4", *settings])
-    context: Any = SimpleNamespace(config=config, run=run, reporter=reporter)
-    given: Any = ("ratings", stage)
-    check_exposures(context, *given)
-    return run.warnings, figures
-
-
-PASSED, FAILED = Stage(passed=True), Stage(passed=False)
+OFF, REFUSE = "audit.exposure_check=off", "audit.exposure_check=refuse"
 
 
 @pytest.mark.parametrize(
-    ("stage", "settings", "warned", "checked"),
+    ("passed", "settings", "checked", "warned"),
     [
-        (FAILED, ["audit.exposure_check=off"], [], False),
-        (FAILED, ["audit.exposure_check=refuse", "outcome.adjustment=none"], [], False),
-        (PASSED, ["audit.exposure_check=refuse"], [], True),
-        (FAILED, [], ["p 0.001; another exposure.rank may pass"], True),
-        (
-            FAILED,
-            ["audit.exposure_check=refuse", "audit.force=true"],
-            ["p 0.001; another exposure.rank may pass"],
-            True,
-        ),
+        (False, [OFF], False, False),
+        (False, [REFUSE, "outcome.adjustment=none"], False, False),
+        (True, [REFUSE], True, False),
+        (False, [], True, True),
+        (False, [REFUSE, "audit.force=true"], True, True),
     ],
 )
-def test_a_check_that_fails_is_a_warning(stage: Stage, settings: list[str], warned: list[str], checked: bool) -> None:
-    stage.calls.clear()
-    warnings, figures = check(stage, *settings)
-    assert [text[: len(words)] for text, words in zip(warnings, warned, strict=True)] == warned
-    assert figures == [stage.answer] * checked
-    assert stage.calls == [("ratings", 0.2, 100, 4)] * checked
+def test_a_check_that_fails_is_a_warning(passed: bool, settings: list[str], checked: bool, warned: bool) -> None:
+    check = SimpleNamespace(passed=passed, summary="p 0.001", release=lambda: None)
+    stage, run = Mock(), SimpleNamespace(warnings=[], note_check=Mock())
+    stage.predictiveCheck.return_value = check
+    config = load_config(RetrainConfig, None, ["run.seed=4", *settings])
+    context: Any = SimpleNamespace(config=config, run=run, reporter=MagicMock())
+    check_exposures(context, "ratings", stage)  # type: ignore[arg-type]
+    assert stage.predictiveCheck.mock_calls == [call("ratings", 0.2, 100, 4)] * checked
+    assert run.note_check.mock_calls == [call(check)] * checked
+    assert [text.startswith("p 0.001; another exposure.rank may pass") for text in run.warnings] == [True] * warned
 
 
 def test_a_refused_check_keeps_the_old_tables(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """Input that is bad, hostile or as before: the right exit code, a message that names things, nothing half-published."""
 
-import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -72,30 +71,6 @@ def test_a_run_that_cannot_go_on_is_refused(what: str, output: Path, published: 
     assert names_in(output) == names_in(published)
     assert run_directory(output).name == run_directory(published).name
     verify(str(run_directory(output)))
-
-
-def test_bad_rows_go_to_the_rejects_with_their_reasons_and_duplicates_are_merged(tmp_path: Path) -> None:
-    bad = {
-        "u1,n1,NaN": ["nan_rating"],
-        "u1,n5,four": ["unparsable_rating"],
-        "  ,n8,": ["empty_user", "null_rating"],
-        "u1,n9,3,surplus": ["malformed_row"],
-    }
-    source = write_csv(tmp_path, [*GOOD, *GOOD[:4], GOOD[0], *bad])
-    rules = {"validation.max_reject_share": 0.5, "validation.duplicates": "mean"}
-    outcome = run_retrain({**CSV, **rules, "input.path": source, "output.path": tmp_path / "out"})
-    assert outcome.code == 0, outcome
-    run = run_directory(tmp_path / "out")
-    rejects, record = read_table(run, "rejects"), record_of(run)
-    assert sorted(map(tuple, rejects.reasons)) == sorted(map(tuple, bad.values()))
-    assert set(rejects.run_id) == {record["run_id"]}
-    assert record["counts"] == {
-        "rows_in": 33, "accepted": 29, "rejected": 4, "ratings": 24, "merged_duplicates": 5, "users": 6, "items": 6,
-    }  # fmt: skip
-    names = ("nan_rating", "unparsable_rating", "empty_user", "null_rating", "malformed_row")
-    assert record["reasons"] == dict.fromkeys(names, 1)
-    assert not read_table(run, "recommendations").item_id.str.startswith("n").any()
-    assert "4 rejected" in outcome.printed
 
 
 @pytest.mark.parametrize(("biases", "code"), [(True, 0), (False, 1)])
@@ -215,21 +190,10 @@ def test_a_broken_file_among_good_ones_publishes_nothing(tmp_path: Path) -> None
     assert names_in(tmp_path / "out") == set()
 
 
-PAIRS = [(user, item) for user in range(12) for item in range(10) if (user + item) % 3]
-RATINGS = ["user,item,rating", *(f"{user},{item},{1 + (user * item) % 5}" for user, item in PAIRS)]
-
-
 @pytest.fixture
 def nightly(tmp_path: Path) -> dict[str, object]:
-    (tmp_path / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
-    return {
-        **SMALL,
-        "input.format": "csv",
-        "input.path": tmp_path / "ratings.csv",
-        "input.unchanged": "skip",
-        "output.path": tmp_path / "out",
-        "run.metrics_file": tmp_path / "run.prom",
-    }
+    places = {"output.path": tmp_path / "out", "run.metrics_file": tmp_path / "run.prom"}
+    return {**CSV, "input.path": write_csv(tmp_path, GOOD), "input.unchanged": "skip", **places}
 
 
 def test_a_run_without_new_ratings_leaves_the_published_run(nightly: dict[str, object], tmp_path: Path) -> None:
@@ -259,21 +223,11 @@ def test_other_ratings_or_settings_make_a_run(nightly: dict[str, object], tmp_pa
     # The second model is the same, and its lists are not; before the last run comes a rating.
     for more in ({}, {"recommend.top_n": 3}, {"recommend.top_n": 3, "input.unchanged": "run"}, {"recommend.top_n": 3}):
         if len(runs) == 3:
-            (tmp_path / "ratings.csv").write_text("\n".join([*RATINGS, "0,3,5"]), encoding="utf-8")
+            write_csv(tmp_path, [*GOOD, "u0,i3,5"])
         assert run_retrain({**nightly, **more}).code == 0
         runs.add(run_directory(tmp_path / "out").name)
     assert len(runs) == 4
     assert not (tmp_path / "out" / "skipped").exists()
-
-
-def test_a_dry_run_checks_and_writes_nothing(tmp_path: Path) -> None:
-    source = write_csv(tmp_path, GOOD)
-    settings = {"input.path": source, "output.path": tmp_path / "out", "spark.checkpoint_dir": tmp_path / "checkpoints"}
-    outcome = run_retrain({**CSV, **settings}, "--dry-run")
-    assert outcome.code == 0, outcome
-    assert "nothing was written" in outcome.printed
-    assert "user_id string, item_id string, rating string model" in " ".join(outcome.printed.split())
-    assert os.listdir(tmp_path) == ["ratings.csv"]
 
 
 def test_a_record_of_another_job_or_version_is_not_compared_with() -> None:

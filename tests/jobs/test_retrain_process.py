@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from zlib import crc32
 
-import pandas as pd
 import pytest
 
-from tests.jobs.job import WEIGHTED, failure_of, names_in, options_of, read_table, record_of, run_directory
+from tests.jobs.job import WEIGHTED, assert_same_lists, failure_of, names_in, options_of, record_of, run_directory
 from tests.spark.standalone import ROOT, plain_environment
 
 RATINGS = ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(12) for i in range(10) if (u + i) % 3)]
@@ -99,11 +98,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, obj
     return settings, run_directory(folder / "out")
 
 
-def lists_of(run: Path) -> pd.DataFrame:
-    columns = ["user_id", "rank", "item_id", "score"]
-    return read_table(run, "recommendations")[columns].sort_values(columns[:2], ignore_index=True)
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
 def test_a_run_that_ends_in_its_fit_goes_on_when_it_is_run_again_and_publishes_the_same(
     number: signal.Signals, undisturbed: tuple[dict[str, object], Path], tmp_path: Path
@@ -132,7 +126,7 @@ def test_a_run_that_ends_in_its_fit_goes_on_when_it_is_run_again_and_publishes_t
     assert [text for text in record["warnings"] if "exposure: resuming an interrupted run" in text] != []
     assert record["iterations"]["exposure"] == LONG["exposure.max_iter"]
     assert names_in(output) == {"CURRENT", run.name}
-    pd.testing.assert_frame_equal(lists_of(run), lists_of(undisturbed[1]), rtol=1e-6)
+    assert_same_lists(run, undisturbed[1], 1e-6)
 
 
 def test_a_password_in_the_address_of_the_input_is_nowhere(tmp_path: Path) -> None:

@@ -87,8 +87,6 @@ def test_the_file_is_replaced_after_each_run_and_keeps_the_time_of_the_last_succ
     path = tmp_path / "collector" / "dcrec.prom"
     write_metrics(str(path), FACTS)
     assert value(path.read_text(), "dcrec_run_published", r'{job="retrain",name="night \"ly\"\\"}') == 1.0
-    assert value(path.read_text(), "dcrec_run_step_seconds", 'step="rank and publish"') == 3.0
-    assert value(path.read_text(), "dcrec_audit_passed", 'check="max_churn"') == 1.0
     for code in (4, 2):
         write_metrics(str(path), {**FACTS, "exit_code": code, "finished_at": "2026-11-21T02:15:00+00:00"})
         text = path.read_text()
@@ -104,7 +102,6 @@ def test_each_value_stands_on_a_line_of_its_own_under_what_it_is() -> None:
     text = text_of(FACTS)
     assert text.endswith("\n")
     assert [line for line in text.splitlines() if not line.startswith("#") and not LINE.fullmatch(line)] == []
-    assert r'name="night \"ly\"\\"' in text
     assert value(text, "dcrec_run_step_seconds", 'step="rank and publish"') == 3.0
     assert value(text, "dcrec_run_count", 'of="ratings"') == 100_000
     assert value(text, "dcrec_run_finished_timestamp_seconds") == 1795140900.0

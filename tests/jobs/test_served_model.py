@@ -8,6 +8,7 @@ from zlib import crc32
 import numpy as np
 import pandas as pd
 import pytest
+from pandas.testing import assert_frame_equal
 
 from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.jobs.serve import FoldIn, Recommend
@@ -18,6 +19,7 @@ from tests.jobs.job import (
     WEIGHTED,
     AnyJob,
     failure_of,
+    lists_of,
     names_in,
     publish,
     read_table,
@@ -68,15 +70,6 @@ def settings(trained: Path, tmp_path: Path) -> dict[str, Any]:
 @pytest.fixture
 def fit_again(trained: Path, tmp_path: Path) -> dict[str, Any]:
     return {**FIT, **RANK, "input.path": trained / "ratings.parquet", "output.path": tmp_path / "out"}
-
-
-def recommended(run: Path) -> pd.DataFrame:
-    columns = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
-    return read_table(run, "recommendations")[columns].sort_values(["user_id", "rank"], ignore_index=True)
-
-
-def assert_same_tables(found: pd.DataFrame, expected: pd.DataFrame, tolerance: float) -> None:
-    pd.testing.assert_frame_equal(found, expected, rtol=0, atol=tolerance, check_dtype=True)
 
 
 # What happens to the model of a run, and how the message goes on. {part} is a file of its factors.
@@ -139,7 +132,7 @@ def test_a_fit_starts_cold_and_says_so_where_the_files_of_the_last_model_are_not
 def test_the_model_recommends_what_its_run_published(trained: Path, settings: dict[str, Any]) -> None:
     publish(Recommend, settings)
     origin, run = run_directory(trained / "nightly"), run_directory(settings["output.path"])
-    assert_same_tables(recommended(run), recommended(origin), 1e-12)
+    assert_frame_equal(lists_of(run), lists_of(origin), rtol=0, atol=1e-12)
     first, record = record_of(origin), record_of(run)
     assert (record["job"], record["status"]) == ("recommend", "published")
     for name in ("model_version", "intercept", "data_fingerprint"):
@@ -167,9 +160,9 @@ def test_exposure_weight_changes_the_order(settings: dict[str, Any], fit_again: 
         outcome = run_job(Retrain if name == "fitted" else Recommend, {**given, **where})
         assert outcome.code == 0, outcome
         runs[name] = run_directory(where["output.path"])
-    lists = {name: recommended(run) for name, run in runs.items()}
+    lists = {name: lists_of(run) for name, run in runs.items()}
     for name in ("served", "its own"):
-        assert_same_tables(lists[name], lists["fitted"], 1e-9)
+        assert_frame_equal(lists[name], lists["fitted"], rtol=0, atol=1e-9)
     both = lists["plain"].merge(lists["served"], on=["user_id", "item_id"], suffixes=("", "_now"))
     assert (both["rank"] != both["rank_now"]).any() or len(both) < len(lists["plain"])
     np.testing.assert_allclose(both.score, both.score_now)
@@ -185,7 +178,7 @@ def test_a_list_of_users_is_served_alone(trained: Path, settings: dict[str, Any]
     whose = {"model.path": by_hand, "recommend.users": tmp_path / "users"}
 
     run = publish(Recommend, {**settings, **whose, "recommend.exclude_seen": "false"})
-    assert recommended(run).user_id.tolist() == ["u03"] * 3 + ["u07"] * 3
+    assert lists_of(run).user_id.tolist() == ["u03"] * 3 + ["u07"] * 3
     record = record_of(run)
     assert (record["counts"]["users_asked"], record["counts"]["users_known"]) == (3, 2)
     assert "1 of the 3 users in recommend.users are not in the model" in record["warnings"][0]
@@ -200,8 +193,8 @@ def test_a_training_user_by_another_name_gets_the_same(trained: Path, settings: 
     places = {"model.path": origin / "model", "input.format": "csv", "input.path": tmp_path / "new.csv"}
 
     run = publish(FoldIn, {**settings, **places, "validation.max_reject_share": 0.5})
-    before = recommended(origin).query("user_id == 'u03'").assign(user_id="new").reset_index(drop=True)
-    assert_same_tables(recommended(run), before, 1e-6)
+    before = lists_of(origin).query("user_id == 'u03'").assign(user_id="new").reset_index(drop=True)
+    assert_frame_equal(lists_of(run), before, rtol=0, atol=1e-6)
     factors, old = (read_table(directory, "user_factors").set_index("id") for directory in (run, origin))
     assert list(factors.index) == ["new"]
     for column in ("features", "exposure_shape", "exposure_rate"):

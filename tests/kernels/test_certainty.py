@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcrec_spark.kernels import certainty, ridge_sums
+from dcrec_spark.kernels import certainty
 from dcrec_spark.kernels.certainty import Noise, Spreads
-from dcrec_spark.kernels.ridge import row_systems
-from dcrec_spark.kernels.ridge_terms import Design, RatingBlock, Regulariser, Shared
+from dcrec_spark.kernels.ridge_terms import RatingBlock, Shared
 from tests.kernels.problems import RidgeProblem, problem_of
 from tests.problems import assert_same
 from tests.problems import csr as entries_of
@@ -55,22 +54,3 @@ def test_variances_match_the_dense_reference(seed: int, kind: str) -> None:
     assert noise.weight == pytest.approx(p.dense.weights[observed].mean(), rel=1e-12)
     assert 0.0 < noise.freedom < observed.sum()
     assert_same(of_users.solved, p.rows(x)[0], 1e-7)
-
-
-def test_biases_of_a_balanced_table_leave_the_freedom_of_two_ways() -> None:
-    """Without regularisation rows and columns take U + I - 1 degrees of freedom, not U + I."""
-    n_users, n_items, ones = 5, 7, np.ones((5, 7))
-    ratings, design = np.random.default_rng(1).normal(3.0, 1.0, ones.shape), Design(0.0, False, biases=True)
-    reg = Regulariser(1.0, 1.0, 0.0, 1e-12)
-    leverages = []
-    for table, of_users in ((ratings, True), (ratings.T, False)):
-        pairs, n, m = entries_of(np.ones(table.shape)), *table.shape
-        block = RatingBlock(pairs.row_ptr, pairs.col, table.ravel(), np.ones(table.size), np.empty(0), np.empty((n, 0)))
-        sums = ridge_sums.side_sums(np.zeros((m, 2)), np.empty((m, 0)), design, not of_users)
-        system = row_systems(block, np.zeros((m, 2)), sums, Shared(), design, reg, of_users)
-        leverages.append({"leverage": np.array(certainty.spreads(block, system, block).leverage)})
-    two_way = ratings - ratings.mean(axis=1, keepdims=True) - ratings.mean(axis=0) + ratings.mean()
-    square = {"count": np.array(35.0), "weight": np.array(35.0), "square": np.array(np.sum(two_way**2))}
-    found = certainty.noise({**square, **leverages[0]}, leverages[1])
-    assert found.freedom == pytest.approx((n_users - 1) * (n_items - 1), rel=1e-9)
-    assert found.variance == pytest.approx(np.sum(two_way**2) / 24.0, rel=1e-9)

@@ -1,4 +1,4 @@
-"""What becomes of the exposure model's posterior on single pairs, compared with the dense reference."""
+"""What becomes of the exposure model's posterior on single pairs, and propensities from ratings."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcrec_spark.kernels import exposure
-from dcrec_spark.kernels.exposure import Form, Posterior
+from dcrec_spark.kernels.exposure import Form, Posterior, relative_propensity, solve_scale
 from tests.problems import assert_same, random_counts
 from tests.problems import csr as csr_of
 from tests.reference import exposure as dense
@@ -51,3 +51,17 @@ def test_vectors_give_the_standardised_confounder_of_every_pair(seed: int) -> No
     assert_same(h, form.of(pi @ lam.T), 1e-12)
     assert (h.mean(), h.std()) == pytest.approx((0.0, 1.0), abs=1e-9)
     assert Form().row_vectors(pi, True) is pi
+
+
+COUNTS = st.lists(st.integers(1, 10_000), min_size=5, max_size=5)
+
+
+@given(COUNTS, st.floats(0.001, 0.9), st.floats(0.05, 1.0))
+def test_the_mean_propensity_is_the_target_and_none_is_above_one(
+    counts: list[int], target: float, decay: float
+) -> None:
+    """Also where most ratings are low, and the scale alone would make a probability of more than 1."""
+    count, relative = np.array(counts, float), relative_propensity(np.arange(1.0, 6.0), decay, 4.0)
+    p = np.minimum(1.0, solve_scale(relative, count, target) * relative)
+    assert p @ count / count.sum() == pytest.approx(target, rel=1e-9)
+    assert (np.diff(p) >= 0).all()

@@ -1,19 +1,16 @@
-"""The vectorised metrics against loops, against numbers worked by hand, and against scikit-learn."""
+"""The vectorised metrics against loops, and against numbers worked by hand."""
 
-from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import average_precision_score, ndcg_score
 
 from dcrec_spark.kernels import metrics
 from dcrec_spark.kernels.metrics import Lists, PerRow
 from tests.reference import metrics as slow
 from tests.reference.metrics import Variant
-from tests.reference.poisson import Array
 
 SEEDS = st.integers(0, 2**32)
 CUTS = st.integers(1, 9)
@@ -110,51 +107,8 @@ def test_lists_worked_by_hand() -> None:
     assert at[1]["recall"][1] == 0.0
 
 
-@given(SEEDS)
-def test_equal_scores_keep_the_order_they_came_in_and_share_a_number(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(0, 6, int(rng.integers(1, 5)))
-    row_ptr = np.concatenate([[0], np.cumsum(sizes)])
-    score = rng.integers(0, 3, row_ptr[-1]).astype(float)
-    expected = [
-        entry
-        for start, end in pairwise(row_ptr)
-        for entry in sorted(range(start, end), key=lambda entry: (-score[entry], entry))
-    ]
-    assert metrics.best_first(row_ptr, score).tolist() == expected
-    ranked = score[metrics.best_first(row_ptr, score)]
-    groups = [k for start, end in pairwise(row_ptr) for k, _ in groupby(ranked[start:end])]
-    tie = metrics.ties(row_ptr, ranked)
-    assert len(np.unique(tie)) == len(groups)
-    assert [groups[number] for number in tie] == ranked.tolist()
-    assert metrics.places(row_ptr).tolist() == [place for size in sizes for place in range(1, size + 1)]
-
-
 def test_every_item_counts_once_with_its_own_mean() -> None:
     """Errors 1 and 3, one of 0, none; without the 3 the first one's mean is 1."""
     found = metrics.error_means(np.array([0, 2, 3, 3]), np.array([1.0, 3.0, 0.0]))
     assert values(found) == [2.0, 0.0, None]
     assert found.move.tolist() == [2.0 - 3.0, 2.0 - 1.0, 0.0]
-
-
-def scored(seed: int, distinct: int = 12) -> tuple[Array, Array, Lists]:
-    """Ratings of one user and his scores, of so many values, and the list that they make."""
-    rng = np.random.default_rng(seed)
-    rating, score = rng.integers(1, 6, 12).astype(float), (rng.permutation(12) % distinct).astype(float)
-    row_ptr = np.array([0, 12])
-    ranked = metrics.best_first(row_ptr, score)
-    gain = metrics.gains(rating, "2^rel-1")
-    tie = metrics.ties(row_ptr, score[ranked])
-    return rating, score, Lists(row_ptr, metrics.places(row_ptr), gain[ranked], rating[ranked] >= 4, tie)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_ndcg_and_average_precision_are_scikit_learns(seed: int) -> None:
-    """Which takes gains as they are, so it gets 2^rel - 1; equal scores share their places there too."""
-    rating, score, lists = scored(seed, distinct=4)
-    for k in (1, 5, None):
-        expected = ndcg_score([2**rating - 1], [score], k=k)
-        assert values(at_cut(lists, k or ENDLESS)["ndcg"])[0] == pytest.approx(expected, rel=1e-12)
-    rating, score, lists = scored(seed)
-    expected = average_precision_score(rating >= 4, score)
-    assert values(at_cut(lists, 12)["map"])[0] == pytest.approx(expected, rel=1e-12)

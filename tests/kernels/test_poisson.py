@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from dcrec_spark.kernels.gamma import divergence
 from dcrec_spark.kernels.poisson import converge_shape, log_rates, rates, update_shape
-from tests.kernels.problems import g, poisson_problem
+from tests.kernels.problems import g
 from tests.problems import count_block, random_counts
 from tests.reference import poisson as dense
 from tests.reference.poisson import Array
@@ -73,46 +73,6 @@ def test_sweeps_and_elbo_match_the_dense_reference_and_the_elbo_never_falls(seed
     assert (np.diff(history) >= -1e-9 * np.abs(history[:-1])).all()
 
 
-@examples
-@given(SEEDS)
-def test_single_precision_agrees_to_a_hundred_thousandth(seed: int) -> None:
-    counts, state = problem(seed, noise=1.0)
-    block, own, other = count_block(counts), users_of(state), items_of(state)
-    single = count_block(counts, "float32"), own.astype(np.float32), other.astype(np.float32)
-    shape = update_shape(0.3, *single)
-    assert shape.dtype == np.float32
-    np.testing.assert_allclose(shape, update_shape(0.3, block, own, other), rtol=1e-5)
-    expected = log_rates(block, rates(block, own, other))
-    assert log_rates(single[0], rates(*single)) == pytest.approx(expected, rel=1e-5, abs=1e-5)
-
-
-@pytest.mark.parametrize("confounder", ["user", "global"])
-@examples
-@given(seed=SEEDS)
-def test_users_of_an_outcome_match_the_dense_reference(seed: int, confounder: str) -> None:
-    """The confounder's weight is the last column, or part of a known offset, as the intercept is."""
-    p = poisson_problem(seed, confounder)
-    block, prior, shape, rate = p.users()
-    found = update_shape(prior, block, g(shape, rate), items_of(p.state))
-    expected = dense.update_users(p.state, p.data)
-    np.testing.assert_allclose(found[:, :2], expected.user_shape, rtol=1e-10)
-    if confounder == "user":
-        np.testing.assert_allclose(found[:, 2], expected.confounder_shape, rtol=1e-10)
-
-
-@examples
-@given(SEEDS)
-def test_items_with_a_known_offset_match_the_dense_reference(seed: int) -> None:
-    data, state, _ = poisson_problem(seed, "user")
-    at = np.nonzero(data.ratings.T)
-    known = g(state.confounder_shape, state.confounder_rate)[:, None] * data.a_hat
-    known += g(state.intercept_shape, state.intercept_rate)
-    counts = (data.weights * data.ratings).T[at]
-    block = count_block(data.ratings.T)._replace(counts=counts, offset=known.T[at])
-    found = update_shape(0.3, block, items_of(state), users_of(state))
-    np.testing.assert_allclose(found, dense.update_items(state, data).item_shape, rtol=1e-10)
-
-
 def converged(counts: Array, state: dense.State, tol: float = 1e-9, most: int = 5_000) -> dense.State:
     block, cols = count_block(counts), items_of(state)
     shape = converge_shape(PRIORS.user_shape, block, state.user_shape, state.user_rate[0], cols, tol, most)
@@ -160,14 +120,6 @@ def test_extrapolation_takes_a_fraction_of_the_plain_updates() -> None:
         step, updates = np.abs(plain - before).max() / plain.max(), updates + 1
     found = converge_shape(0.3, block, shape, rate, cols, 1e-9, updates // 9)  # rounds of three updates
     np.testing.assert_allclose(found, plain, rtol=1e-4)
-
-
-def test_a_weight_of_the_row_and_a_known_offset_take_part() -> None:
-    """Once converged, an update with the confounder's values and the intercept next to the counts moves nothing."""
-    p = poisson_problem(5, "user")
-    block, prior, shape, rate = p.users()
-    result = converge_shape(prior, block, shape, rate, items_of(p.state), 1e-10, 5_000)
-    np.testing.assert_allclose(update_shape(prior, block, g(result, rate), items_of(p.state)), result, rtol=1e-6)
 
 
 @examples

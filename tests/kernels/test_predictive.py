@@ -90,18 +90,6 @@ def test_replications_have_the_distribution_of_the_dense_reference(counted: bool
     np.testing.assert_allclose((second / n - (first / n) ** 2).sum(), variance.sum(), rtol=0.05)
 
 
-def test_replications_draw_from_the_posterior_too() -> None:
-    """The totals of a wide posterior vary as Poisson counts do, and as its rates do on top."""
-    wide, how = simulate(1, True, 4, 5), HeldOut(0.9, True)
-    totals = [replicate(pairs(wide.training), wide.users, wide.items, how, seed).times.sum() for seed in range(800)]
-    (x, of_x), (y, of_y) = ((s.mean().sum(axis=0), (s.shape / s.rate**2).sum(axis=0)) for s in (wide.users, wide.items))
-    mean = how.thinned * (x @ y)
-    of_rates = how.thinned**2 * ((x**2 + of_x) @ (y**2 + of_y) - x**2 @ y**2)
-    assert np.mean(totals) == pytest.approx(mean, rel=0.05)
-    assert np.var(totals) == pytest.approx(mean + of_rates, rel=0.12)
-    assert of_rates > 3.0 * mean
-
-
 @pytest.mark.parametrize("counted", KINDS, ids=["counts", "0-or-1"])
 def test_a_users_check_does_not_depend_on_the_other_users(counted: bool) -> None:
     """Not by one bit: alone, or some of them in another order."""

@@ -9,7 +9,7 @@ from scipy import stats
 from dcrec_spark.kernels.predictive import Factors, HeldOut, check_users, p_values, squared_deviations
 from tests.kernels.test_predictive import pairs
 from tests.reference.poisson import Array, Priors
-from tests.simulated_exposures import COMMON, RARE, SHARE, Split, blocks, drawn, posterior, split
+from tests.simulated_exposures import COMMON, RARE, SHARE, Split, drawn, posterior, split
 
 
 class Found(NamedTuple):
@@ -60,12 +60,3 @@ def test_fails_where_the_model_is_not_the_exposures(seed: int) -> None:
     found = check(split(np.minimum(drawn(seed, RARE), 1.0), seed), 20, False, RARE)
     assert found.p > 0.98
     assert np.mean(found.users) > 0.7
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_structure_that_the_model_averages_out_passes_and_costs_likelihood(seed: int) -> None:
-    """What the check can't see: sharp groups, to a model that knows activity and popularity only. A comparison can."""
-    tables = split(blocks(seed), seed)
-    popularity, groups = (check(tables, rank, False, Priors()) for rank in (1, 8))
-    assert 0.05 < popularity.p < 0.95
-    assert groups.log_likelihood[0] > popularity.log_likelihood[0] + 200.0

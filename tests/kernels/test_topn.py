@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcrec_spark.kernels import topn
-from dcrec_spark.kernels.exposure import Form
-from dcrec_spark.kernels.loops.topn import candidates
 from tests.reference import topn as dense
 from tests.reference.poisson import Array
 
@@ -63,32 +61,6 @@ def test_equal_scores_are_ordered_by_column(seed: int, n: int) -> None:
     """n from one to more than there are columns; some rows have seen all of them."""
     problem = ranking(seed, exact=True)
     assert_same_lists(problem.fast(n), problem.dense(n))
-
-
-@given(SEEDS, st.sampled_from([0.1, 0.5, 1.0]), st.sampled_from(["identity", "log"]), st.booleans())
-def test_dial_orders_as_the_dense_reference_does(seed: int, weight: float, link: str, transposed: bool) -> None:
-    """The dial takes the user's baseline off, whether users are the rows or the columns."""
-    rng = np.random.default_rng(seed)
-    theta, beta = rng.standard_normal((6, 3)), rng.standard_normal((40, 3))
-    pi, lam, gamma = rng.gamma(0.3, size=(6, 2)), rng.gamma(0.3, size=(40, 2)), rng.standard_normal(6)
-    form, a_hat = Form(link, 0.5), pi @ lam.T
-    baseline = 0.5 + rng.standard_normal(6)
-    last = (np.ones((6, 1)), np.zeros((40, 1)))
-    confounder = (gamma[:, None] * pi, lam) if link == "identity" else (np.c_[pi, gamma], np.c_[lam, last[1]])
-    exposure = np.c_[pi, baseline], np.c_[lam, last[1]]
-    preference, sides = (theta, beta), (slice(None, None, -1) if transposed else slice(None))
-    dial = topn.Dial(*exposure[sides], weight)
-    score = theta @ beta.T + gamma[:, None] * form.of(a_hat) + 0.5
-    value = dense.dial(score, baseline, a_hat, weight)
-    score, value = (table.T if transposed else table for table in (score, value))
-    none = np.zeros(len(score) + 1, np.int64), np.zeros(0, np.int64)
-    actual = topn.top_n(5, preference[sides], confounder[sides], 0.5, none, form, dial=dial)
-    expected = dense.recommend(dense.Scores(score, score, score), 5, value=value)
-    assert list(zip(actual.row.tolist(), actual.col.tolist(), strict=True)) == [
-        (e.user_idx, e.item_idx) for e in expected
-    ]
-    np.testing.assert_allclose(actual.score, score[actual.row, actual.col], atol=1e-12)
-    np.testing.assert_allclose(actual.value, value[actual.row, actual.col], atol=1e-12)
 
 
 def without_confounder(rows: Array, cols: Array, seen: Array | None = None) -> Ranking:
@@ -156,12 +128,3 @@ def test_numbers_beyond_single_precision_lose_no_list() -> None:
     rows, cols = np.array([[0.0, 0.0], [1.0, 2.0]]), np.array([[1.0, 0.0], [1e200, 0.0], [0.0, 3.0]])
     large = without_confounder(rows, cols)
     assert_same_lists(large.fast(2), large.dense(2))
-
-
-def test_scores_that_a_product_got_wrong_are_candidates_still() -> None:
-    """A row of NaN would lose its list else. Factors are finite: the right scores are made pair by pair."""
-    scores = np.full((3, 40), np.nan)
-    scores[1], scores[2, 30:] = np.arange(40.0), -np.inf
-    row, col = candidates(scores, 2, np.zeros(3), np.zeros(40), np.zeros(3))
-    assert row.tolist() == [0] * 40 + [1] * 2 + [2] * 30
-    assert col.tolist() == [*range(40), 38, 39, *range(30)]

@@ -29,41 +29,30 @@ def assert_sound(objective: tuple[float, ...], rises: bool, *factors: Any) -> No
         assert np.isfinite(factor).all()
 
 
+FREE: dict[str, Any] = {"rank": 3, "maxIter": 8, "tol": 0.0}
 ENDS = list(itertools.product((0.01, 1e6), (1e-6, 1e6)))
+# With shapes so small every factor begins next to 0, whatever the seed.
+EXPOSURES = [{"shapePrior": shape, "ratePrior": rate} for shape, rate in ENDS]
+EXPOSURES += [{"shapePrior": 0.01, "ratePrior": 1e6, "seed": seed} for seed in range(10)]
+OUTCOMES: list[dict[str, Any]] = [
+    *({"outcome": "poisson", "gammaShape": shape, "gammaRate": rate} for shape, rate in ENDS),
+    *({"outcome": "weighted", "alpha": alpha} for alpha in (0.0, 1e6)),
+    {"outcome": "weighted", "alpha": 1e6, "unobservedWeight": 1e6},
+    *({"outcome": kind, "regParam": reg} for kind in ("weighted", "probabilistic") for reg in (1e-6, 1e12)),
+    {"outcome": "probabilistic", "unobservedWeight": 0.0},
+]
 
 
-@pytest.mark.parametrize(("shape", "rate"), ENDS)
-def test_the_priors_of_stage_one(ratings: Ratings, shape: float, rate: float) -> None:
-    priors = {"shapePrior": shape, "ratePrior": rate}
-    found = fit_exposure(ratings, PoissonFactorization(rank=3, maxIter=8, tol=0.0, **priors))
+@pytest.mark.parametrize("settings", EXPOSURES, ids=str)
+def test_exposures_at_the_ends_of_their_priors(ratings: Ratings, settings: dict[str, Any]) -> None:
+    found = fit_exposure(ratings, PoissonFactorization(**FREE, **settings))
     assert_sound(found.elbo, True, found.users, found.items)
 
 
-@pytest.mark.parametrize(("shape", "rate"), ENDS)
-def test_the_priors_of_a_poisson_outcome(ratings: Ratings, shape: float, rate: float) -> None:
-    priors = {"gammaShape": shape, "gammaRate": rate}
-    estimator = DeconfoundedMF(outcome="poisson", adjustment="none", rank=3, maxIter=8, tol=0.0, **priors)
-    found = fit_outcome(ratings, estimator)
-    assert_sound(found.objective, True, found.users, found.items)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"outcome": "weighted", "alpha": 0.0},
-        {"outcome": "weighted", "alpha": 1e6},
-        {"outcome": "weighted", "alpha": 1e6, "unobservedWeight": 1e6},
-        {"outcome": "weighted", "regParam": 1e12},
-        {"outcome": "weighted", "regParam": 1e-6},
-        {"outcome": "probabilistic", "regParam": 1e-6},
-        {"outcome": "probabilistic", "regParam": 1e12},
-        {"outcome": "probabilistic", "unobservedWeight": 0.0},
-    ],
-    ids=str,
-)
-def test_the_weights_of_a_gaussian_outcome(ratings: Ratings, settings: dict[str, Any]) -> None:
-    found = fit_outcome(ratings, DeconfoundedMF(adjustment="none", rank=3, maxIter=8, tol=0.0, **settings))
-    assert_sound(found.objective, False, found.users, found.items)
+@pytest.mark.parametrize("settings", OUTCOMES, ids=str)
+def test_outcomes_at_the_ends_of_their_settings(ratings: Ratings, settings: dict[str, Any]) -> None:
+    found = fit_outcome(ratings, DeconfoundedMF(adjustment="none", **FREE, **settings))
+    assert_sound(found.objective, settings["outcome"] == "poisson", found.users, found.items)
 
 
 @pytest.mark.parametrize(
@@ -77,12 +66,4 @@ def test_the_weights_of_a_gaussian_outcome(ratings: Ratings, settings: dict[str,
 def test_a_system_without_a_solution_is_named(ratings: Ratings, settings: dict[str, Any]) -> None:
     """More factors than ratings, and nothing that holds them."""
     with pytest.raises(FitError, match=r"30 of 30 user factors are NaN or infinite .* raise the regularisation"):
-        fit_outcome(ratings, DeconfoundedMF(adjustment="none", maxIter=8, tol=0.0, **settings))
-
-
-def test_starts_next_to_nothing_recover(ratings: Ratings) -> None:
-    """Shapes so small that every factor begins next to 0, from several seeds."""
-    priors = {"shapePrior": 0.01, "ratePrior": 1e6}
-    for seed in range(10):
-        found = fit_exposure(ratings, PoissonFactorization(rank=3, maxIter=8, tol=0.0, seed=seed, **priors))
-        assert_sound(found.elbo, True, found.users, found.items)
+        fit_outcome(ratings, DeconfoundedMF(adjustment="none", **{**FREE, **settings}))

@@ -268,6 +268,11 @@ NAMES = simulate(
 NUMBERS = simulate([-7, 0, 1, 2, 3, 10, 11, 2**31 - 1], [-(2**40), 3, 5, 2**33, 2**62], ("int", "long"))
 
 
+def marked(spark: SparkSession) -> DataFrame:
+    """NAMES, with about one pair in four ``held`` out."""
+    return NAMES.frame(spark).withColumn("held", F.pmod(F.xxhash64("user", "item"), F.lit(4)) == 0)
+
+
 # Features of the users and items of NAMES. One number is missing, and one user has none.
 USER_FEATURES = np.column_stack([np.arange(9.0) % 4, np.cos(np.arange(9.0))])
 USER_FEATURES[3, 0] = np.nan

@@ -1,4 +1,4 @@
-"""The rooms of ``models`` are built on one another, and what differs between families is asked of the family."""
+"""What differs between families of models is asked of the family."""
 
 import ast
 from pathlib import Path
@@ -8,7 +8,6 @@ from dcrec_spark.models.families.registry import FAMILIES
 
 PACKAGE = Path(dcrec_spark.__file__).parent
 TREES = {path.relative_to(PACKAGE): ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
-# From the ground up. Each room uses those before it; what lies in no room belongs to the first floor.
 STEPS = {"GaussianSteps", "GammaPoisson", "Shared", "SharedGammas"}
 
 

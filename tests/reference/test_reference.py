@@ -9,7 +9,7 @@ from scipy import stats
 
 from tests.kernels.problems import KINDS, problem_of
 
-from . import poisson, ridge
+from . import certainty, poisson, ridge
 
 
 def test_elbo_is_the_mean_of_log_p_minus_log_q_over_draws_of_q() -> None:
@@ -89,3 +89,16 @@ def test_each_block_of_least_squares_is_solved_to_a_flat_objective(kind: str) ->
         for names in fields:
             assert slope(problem, x, *names) < 1e-8 * before
         assert ridge.objective(problem, x) <= before
+
+
+def test_biases_of_a_balanced_table_leave_the_freedom_of_two_ways() -> None:
+    """Without regularisation rows and columns take U + I - 1 degrees of freedom, not U + I."""
+    ones, reg = np.ones((5, 7)), dict.fromkeys(("user_bias_reg", "item_bias_reg", "intercept_reg"), 1e-12)
+    ratings = np.random.default_rng(1).normal(3.0, 1.0, ones.shape)
+    problem = ridge.Problem(ratings, ones, ones, 0.0 * ones, "none", np.ones(5), np.ones(7), **reg)
+    x = ridge.start(problem, np.zeros((7, 2)), 0.0)
+    for _ in range(2):
+        x = ridge.sweep(problem, x)
+    two_way = ratings - ratings.mean(axis=1, keepdims=True) - ratings.mean(axis=0) + ratings.mean()
+    found = certainty.certainty(problem, x, ones > 0, 0.0 * ones)
+    assert found.noise == pytest.approx(np.sum(two_way**2) / (4 * 6), rel=1e-9)

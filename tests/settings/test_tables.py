@@ -3,11 +3,11 @@
 import inspect
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from pyspark.ml.param import Params
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig, exposure_params, outcome_params
@@ -53,20 +53,16 @@ def edges(setting: Setting) -> list[Any]:
     return [*inside, *outside, None, True, math.nan, math.inf, -1, 0, 0.5]
 
 
-def taken_by_section(section: type[Section], setting: Setting, value: Any) -> bool:
+def takes(refusal: type[Exception], take: Callable[..., object], *args: Any, **kwargs: Any) -> bool:
     try:
-        section.model_validate({setting.name: value})
-    except ValidationError:
+        take(*args, **kwargs)
+    except refusal:
         return False
     return True
 
 
-def taken_by_estimator(estimator: Params, setting: Setting, value: Any) -> bool:
-    try:
-        estimator._set(**{setting.param: value})
-    except TypeError:
-        return False
-    return True
+def is_valid(domain: Domain, value: Any) -> bool:
+    return takes(ValueError, domain.check, value)
 
 
 @pytest.mark.parametrize(("estimator", "name", "setting"), BOTH, ids=lambda value: getattr(value, "name", None))
@@ -74,10 +70,11 @@ def test_estimator_and_configuration_take_the_same_values(estimator: type[Any], 
     """Except where the table says that jobs take fewer."""
     subject = estimator()
     for value in edges(setting):
-        expected = taken_by_estimator(subject, setting, value)
+        expected = takes(TypeError, subject._set, **{setting.param: value})
         if setting.job_domain is not None:
             expected &= is_valid(setting.job_domain, value)
-        assert taken_by_section(CONFIGS[name], setting, value) == expected, (setting.name, value)
+        by_section = takes(ValidationError, CONFIGS[name].model_validate, {setting.name: value})
+        assert by_section == expected, (setting.name, value)
 
 
 @pytest.mark.parametrize("setting", [*EXPOSURE, *OUTCOME], ids=lambda setting: setting.name)
@@ -97,11 +94,3 @@ def test_a_setting_of_a_job_reaches_its_estimator(name: str, setting: Setting) -
     outcome = outcome_params(sections["outcome"], sections["engine"], 1, ["rating"])
     reached = {"exposure": [exposure], "outcome": [outcome], "engine": [exposure, outcome]}[name]
     assert [found[setting.param] for found in reached] == [value] * len(reached)
-
-
-def is_valid(domain: Domain, value: Any) -> bool:
-    try:
-        domain.check(value)
-    except ValueError:
-        return False
-    return True

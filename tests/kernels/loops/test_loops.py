@@ -126,6 +126,8 @@ def test_shapes_and_products_of_long_rows_match_the_dense_reference(confounder: 
     own, cols = g(*users).astype(dtype), g(p.state.item_shape, p.state.item_rate).astype(dtype)
     shape, expected = update_shape(prior.astype(dtype), block, own, cols), poisson.update_users(p.state, p.data)
     np.testing.assert_allclose(shape[:, :WIDTH], expected.user_shape, **near(dtype, 1e-10, 2e-5))
+    if confounder == "user":
+        np.testing.assert_allclose(shape[:, WIDTH], expected.confounder_shape, **near(dtype, 1e-10, 2e-5))
     products = inner_products(block.row_ptr, block.col, own[:, :WIDTH], cols)
     np.testing.assert_allclose(products, (own[:, :WIDTH] @ cols.T)[p.observed], **near(dtype, 1e-11, 2e-5))
 

@@ -170,13 +170,9 @@ def test_under_a_limit_on_categories_other_lists_that_keep_it_may_come(
 def test_what_has_no_interval_is_named(spark: SparkSession, rated: DeconfoundedMFModel) -> None:
     ratings, before = NAMES.frame(spark), cached(spark)
     one = NAMES.all_pairs(spark).where("user = 'zoë' and item = '10'")
-    zoe = ratings.where("user = 'zoë'")
+    zoe, stranger = ratings.where("user = 'zoë'"), one.withColumn("item", F.lit("what?"))
     refused: list[tuple[DataFrame, DataFrame, str]] = [
-        (
-            one.withColumn("item", F.lit("what?")),
-            ratings,
-            r"cannot be assessed: the item, 'what\?', is not in the model",
-        ),
+        (stranger, ratings, r"cannot be assessed: the item, 'what\?', is not in the model"),
         (one, ratings.where("user != 'zoë'"), "the user, 'zoë', has no row in ratings"),
         (one, zoe, r"not those .* \d+ of its users would have other factors"),
         (one, ratings.unionByName(zoe.withColumn("user", F.lit("new"))), "user 'new', who is not in the model"),

@@ -78,12 +78,3 @@ def test_held_out_likelihood_prefers_the_rank_of_the_exposures(spark: SparkSessi
     assert likelihood[1] == pytest.approx(check.logLikelihood / check.n, rel=1e-9)
     check.release()
     pairs.unpersist()
-
-
-def test_users_and_items_are_held_out_alike(spark: SparkSession) -> None:
-    """Neither side's numbers vary more than binomial ones: the hash mixes both ids."""
-    table = np.zeros((60, 60))
-    for (user, item), part in held(hold_out_exposures(grid(spark, 60, 60), seed=3).exposures).items():
-        table[int(str(user)[1:]), int(str(item))] = part
-    for sums in (table.sum(axis=0), table.sum(axis=1)):
-        assert 0.5 < sums.var() / (60 * 0.2 * 0.8) < 1.7

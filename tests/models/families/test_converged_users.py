@@ -9,12 +9,8 @@ import pytest
 from dcrec_spark.engine.ascent import AfterSweep, Fit, Past, Start, Stopping, alternate
 from dcrec_spark.engine.sides import State
 from dcrec_spark.local.fits import Ratings, lay_out
-from dcrec_spark.models.families.base import ExposureTerm
 from dcrec_spark.models.families.gamma_poisson import Gamma, GammaPoisson
-from dcrec_spark.models.fitting.attach import attach_confounder
-from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
-from tests.reference import poisson as dense
 from tests.reference.poisson import Array
 
 PRIOR = Gamma(0.3, 0.3)
@@ -49,35 +45,6 @@ def test_solving_the_users_costs_nothing(seed: int, accelerates: bool) -> None:
     result = fit(layout, model, 600, tol=1e-6)
     assert result.final_objective == model.converged_objective(result.users.sums, result.items.sums, result.shared)
     assert result.final_objective == result.objective[-1] >= result.objective[-2]
-
-
-@pytest.mark.parametrize("per_user", [True, False], ids=["a gamma each", "one gamma"])
-def test_final_elbo_equals_the_dense_reference_if_pairs_have_weights(per_user: bool) -> None:
-    """The users' sums hold what the observed pairs weigh beyond w0, of the solved users."""
-    rng, shape = np.random.default_rng(5), (9, 6)
-    table, weights = rng.integers(1, 6, shape) * (rng.random(shape) < 0.5), rng.uniform(0.2, 3.0, shape)
-    pi, lam = rng.gamma(1.0, 1.0, (9, 2)), rng.gamma(1.0, 1.0, (6, 2))
-    user, item = np.nonzero(table)
-    rating, weight = table[user, item].astype(float), weights[user, item]
-    keys = rng.integers(-(2**62), 2**62, 15)
-    layout = lay_out(Ratings(user, item, rating, keys[:9], keys[9:]), {"rating": rating, "weight": weight}, "float64")
-    of = {"confounder": PRIOR, "per_user": per_user, "intercept": PRIOR, "unobserved": 0.3, "weighted": True}
-    model = GammaPoisson("outcome", "rating", 3, PRIOR, 1, n_pairs=layout.n_pairs, **of)
-    with FitResources() as resources:
-        means = [State.of_memory({"shape": side, "rate": np.ones_like(side)}) for side in (pi, lam)]
-        attached, _ = attach_confounder(layout, means[0], means[1], ExposureTerm(), resources)
-        result = fit(attached, model, 4)
-    users, items, shared = result.users.memory_of(0), result.items.memory_of(0), result.shared
-    gamma = (users["gamma_shape"][:, 0], users["gamma_rate"][:, 0]) if per_user else map(np.atleast_1d, shared.gamma)
-    state = dense.State(
-        *(users["shape"], users["rate"], items["shape"], items["rate"]),
-        *gamma,
-        *map(np.atleast_1d, shared.intercept),
-    )
-    kind = "user" if per_user else "global"
-    data = dense.Data(table.astype(float), np.where(table > 0, weights, 0.3), pi @ lam.T, kind)
-    expected = dense.elbo(state, data, dense.Priors(*[0.3] * 8))
-    assert model.converged_objective(result.users.sums, result.items.sums, shared) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["exposure", "outcome"])
@@ -140,17 +107,3 @@ def movement(layout: ProcessLayout, model: GammaPoisson, result: Fit, sweeps: in
         changes.append(max(float(np.abs(a[n] / b[n] - 1).max()) for a, b in memories for n in ("shape", "rate")))
     assert result.final_objective is not None
     return changes[0], objective - result.final_objective
-
-
-def test_reported_elbo_of_exposures_is_that_of_their_tables() -> None:
-    layout = ratings(3)
-    model = GammaPoisson("exposure", "rating", 4, PRIOR, 3, accelerates=True)
-    result = fit(layout, model, 300, tol=1e-5)
-    users, items = result.users.memory_of(0), result.items.memory_of(0)
-    rates = [np.broadcast_to(side["rate"], side["shape"].shape) for side in (users, items)]
-    counts = np.zeros((60, 25))
-    block = layout.users.block
-    counts[np.repeat(np.arange(60), np.diff(block.fitted.row_ptr)), block.fitted.col] = block.fitted.value("rating")
-    state = dense.State.of((users["shape"], rates[0]), (items["shape"], rates[1]))
-    expected = dense.elbo(state, dense.exposures_of(counts))
-    assert result.objective[-1] == result.final_objective == pytest.approx(expected, abs=1e-6)

@@ -147,17 +147,3 @@ _FAR = 2**63 - 1
 def test_places_of_ids(ids: list[Any], wanted: list[Any], found: list[int]) -> None:
     kind = pa.string() if "a" in ids else pa.int64()
     assert places(pa.chunked_array([wanted[:1], wanted[1:]], kind), pa.array(ids, kind)).tolist() == found
-
-
-@pytest.mark.parametrize(
-    ("width", "available"), [(8, {"memory": 1000}), (10**8, {"heap": 1.9e9})], ids=["ratings", "factors"]
-)
-def test_fit_without_room_in_this_process_uses_blocks(
-    spark: SparkSession, width: int, available: dict[str, float]
-) -> None:
-    """For its ratings, or for the factors of their users and items."""
-    with FitResources() as resources:
-        layout = laid_out(
-            NAMES.frame(spark), resources, width=width, driver=UNLIMITED._replace(**available), local_rows=3
-        )
-        assert isinstance(layout.users, ClusterSide)

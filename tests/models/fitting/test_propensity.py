@@ -56,7 +56,7 @@ def test_propensities_may_come_from_a_column(ratings: DataFrame) -> None:
 
 
 def test_what_is_no_propensity_is_refused(ratings: DataFrame) -> None:
-    for bad in ("0.0", "1.5", "-0.2", "cast(null as double)", "double('NaN')"):
+    for bad in ("0.0", "1.5", "-0.2", "5e-324D", "cast(null as double)", "double('NaN')"):
         broken = ratings.selectExpr("stars", f"if(stars = 5, {bad}, p) as p")
         with pytest.raises(DataError, match=r"10 rows have a propensity in column 'p' that is null or outside"):
             fit_propensity(broken, "stars", settings(column="p"))

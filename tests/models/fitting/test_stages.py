@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
@@ -21,24 +21,11 @@ from tests.models.data_sets import (
     by_id,
     dense_posterior,
     exposure,
+    marked,
     outcome,
 )
 from tests.problems import assert_same
 from tests.reference import poisson as dense
-
-
-def marked(spark: SparkSession) -> DataFrame:
-    """About one pair in four is held out."""
-    return NAMES.frame(spark).withColumn("held", F.pmod(F.xxhash64("user", "item"), F.lit(4)) == 0)
-
-
-def test_a_warm_start_from_strangers_is_called_cold(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
-    settings: dict[str, Any] = {"adjustment": "none", "maxIter": 1}
-    first = outcome(**settings).fit(NAMES.frame(spark))
-    others = NAMES.frame(spark).withColumn("item", F.concat("item", F.lit(" of another shop")))
-    outcome(**settings, initialModel=first).fit(others).release()
-    assert "outcome: a cold start: the model to start from knows no item of the ratings" in caplog.text
-    first.release()
 
 
 def test_poisson_warm_start_goes_on_from_posterior(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:

@@ -75,26 +75,6 @@ def test_training_users_get_factors_back(
     model.release()
 
 
-def test_a_user_under_another_name_is_recommended_the_same(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
-    """Next to all others, who are as before, or alone. A released model takes nothing with it."""
-
-    def lists(model: DeconfoundedMFModel) -> dict[str, list[str]]:
-        found = model.recommendForAllUsers(3).collect()
-        return {row.user: [entry.item for entry in row.recommendations] for row in found}
-
-    stranger, before = of_users(spark, "zoë").withColumn("user", F.lit("stranger")), lists(fitted)
-    folded = fitted.foldInUsers(stranger)
-    both = fitted.extended(users=folded)
-    assert both.numUsers == len(NAMES.users) + 1
-    assert lists(both) == {**before, "stranger": before["zoë"]}
-    both.release()
-    alone = fitted.withUsers(folded)
-    assert alone.numUsers == 1
-    assert lists(alone) == {"stranger": before["zoë"]}
-    alone.release()
-    folded.unpersist()
-
-
 def test_a_new_item_is_where_its_users_hold_it(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
     """The dense reference's item, given the fitted users."""
     ratings = NAMES.frame(spark).where("item = '10'").withColumn("item", F.lit("new"))

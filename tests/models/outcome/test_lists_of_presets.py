@@ -64,10 +64,6 @@ def coat(folder: Path) -> Split:
     return Split.of(user, item, table[user, item])
 
 
-def movielens_100k(folder: Path) -> Split:
-    return Split.of(*np.loadtxt(folder / "ml-100k" / "u.data", dtype=np.int64)[:, :3].T)
-
-
 def movielens_1m(folder: Path) -> Split:
     lines = (folder / "ml-1m" / "ratings.dat").read_text().split()
     return Split.of(*np.array([line.split("::")[:3] for line in lines], dtype=np.int64).T)
@@ -84,9 +80,7 @@ def long_tail(_: Path) -> Split:
     return Split.of(user, item, rating)
 
 
-@pytest.mark.parametrize(
-    "data", [coat, long_tail, *(pytest.param(of, marks=pytest.mark.long) for of in (movielens_100k, movielens_1m))]
-)
+@pytest.mark.parametrize("data", [coat, long_tail, pytest.param(movielens_1m, marks=pytest.mark.long)])
 @pytest.mark.parametrize("preset", [DeconfoundedMF, DeconfoundedMF.forCounts])
 def test_lists_are_of_rated_items(
     data: Callable[[Path], Split], preset: Callable[[], DeconfoundedMF], data_folder: Path

@@ -119,6 +119,10 @@ def test_exposure_weight_orders_by_what_users_see_too(fitted: Fitted, monkeypatc
     lists = {user: [entry[0] for entry in entries] for user, entries in lists_of(model.recommendForAllUsers(4)).items()}
     everything = fitted.expected(4, seen=False, weight=0.5)
     assert lists == {user: [row[2] for row in everything if row[0] == user] for user in USERS}
+    value = dense.dial(fitted.scores.score, np.full(N_USERS, INTERCEPT), fitted.a_hat, 0.5)
+    best = dense.recommend(dense.Scores(*(part.T for part in fitted.scores)), 4, value=value.T)
+    found = {row.item: [entry.user for entry in row.recommendations] for row in model.recommendForAllItems(4).collect()}
+    assert found == {item: [USERS[row.item_idx] for row in best if ITEMS[row.user_idx] == item] for item in ITEMS}
 
 
 def test_without_exposures_their_part_is_zero_and_a_weight_of_them_refused(spark: SparkSession, fitted: Fitted) -> None:
@@ -247,13 +251,3 @@ def test_nobody_to_rank_for_and_nothing_to_rank(spark: SparkSession, fitted: Fit
     lists = fitted.model.recommendForUserSubset(strangers, 2)
     assert lists.count() == 0
     assert lists.dtypes == fitted.model.recommendForAllUsers(2).dtypes
-
-
-def test_rows_lists_columns_and_scores_have_to_be_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten users with lists of four, and fifty items: a hundred rows."""
-    monkeypatch.setattr(rank, "LOCAL_ROWS", 100)
-    assert rank.are_few(10, 50, 4)
-    assert not rank.are_few(10, 51, 4)
-    monkeypatch.setattr(rank, "LOCAL_SCORES", 70)
-    assert rank.are_few(10, 7, 4)
-    assert not rank.are_few(10, 8, 4)

@@ -98,32 +98,13 @@ def test_a_model_is_saved_replaced_and_loaded(
     new.release()
 
 
-def test_metadata_are_those_of_pyspark_and_more(first: Path) -> None:
-    (line,) = (first / "metadata" / "part-00000").read_text().splitlines()
-    metadata = json.loads(line)
-    assert {"uid", "timestamp", "sparkVersion", "paramMap"} < metadata.keys()
-    expected = {"class": "dcrec_spark.PoissonFactorizationModel", "formatVersion": 4, "dcrecVersion": __version__}
-    assert {name: metadata[name] for name in expected} == expected
-    assert metadata["facts"]["elboHistory"] == [1.0]
-    assert metadata["frames"]["users"]["rows"] == 3
-    assert names_in(first) == [metadata["data"], "metadata"]
-
-
 @pytest.mark.usefixtures("released")
-def test_an_estimator_is_saved_with_its_exposure_model(spark: SparkSession, tmp_path: Path) -> None:
-    """None, an estimator, or a fitted model."""
-    estimator, model = PoissonFactorization(rank=4), exposure_model(spark, 3.0)
-    for given in (None, estimator, model):
-        DeconfoundedMF(rank=7, exposureModel=given).write().overwrite().save(str(tmp_path / "estimator"))
-        loaded = DeconfoundedMF.load(str(tmp_path / "estimator"))
-        found = loaded.getOrDefault("exposureModel")
-        assert loaded.getOrDefault("rank") == 7
-        assert type(found) is type(given)
-        if given is estimator:
-            assert (found.uid, found.getOrDefault("rank")) == (estimator.uid, 4)
-        elif given is model:
-            assert value_of(found) == 3.0
-            found.release()
+def test_an_estimator_is_saved_with_its_fitted_exposure_model(spark: SparkSession, tmp_path: Path) -> None:
+    """With an estimator in its place it is saved in tests/models/test_contract.py."""
+    DeconfoundedMF(exposureModel=exposure_model(spark, 3.0)).save(str(tmp_path / "estimator"))
+    found = DeconfoundedMF.load(str(tmp_path / "estimator")).getOrDefault("exposureModel")
+    assert value_of(found) == 3.0
+    found.release()
 
 
 def test_an_estimator_with_a_table_of_features_is_refused(spark: SparkSession, tmp_path: Path) -> None:

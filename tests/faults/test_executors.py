@@ -10,8 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
@@ -29,7 +28,7 @@ from tests.faults.orders import VARIABLE, Orders
 from tests.faults.programs import ratings_in, tell, told
 from tests.faults.test_driver import slowly
 from tests.jobs.job import SMALL, names_in, read_table, run_directory, run_retrain
-from tests.spark.standalone import daemon, environment, free_port, spark_home, wait_for_worker
+from tests.spark.standalone import environment, spark_home, standalone_cluster
 
 pytestmark = pytest.mark.cluster
 
@@ -121,23 +120,9 @@ def speculation(folder: Path, runs: dict[str, Any]) -> dict[str, Any]:
     """A session that starts slow tasks a second time: on another host, so that there have to be two."""
     eager = {"interval": "50ms", "multiplier": "1.5", "quantile": "0.3", "minTaskRuntime": "500ms"}
     conf = {"spark.speculation": "true", **{f"spark.speculation.{name}": value for name, value in eager.items()}}
-    with two_hosts(folder) as master:
+    with standalone_cluster(spark_home(folder), "127.0.0.1", "127.0.0.2") as master:
         conf |= {"spark.master": master, "spark.driver.host": "127.0.0.1"}
         return {**runs, **runs_told(folder, conf, "slow-tasks")}
-
-
-@contextmanager
-def two_hosts(folder: Path) -> Iterator[str]:
-    home, port = spark_home(folder), free_port()
-    address = f"spark://127.0.0.1:{port}"
-    of_worker = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", f"{folder}/work", address]
-    with ExitStack() as running:
-        on_master = ["--host", "127.0.0.1", "--port", f"{port}", "--webui-port", "0"]
-        log = running.enter_context(daemon("Master", on_master, home))
-        for number in (1, 2):
-            options = ["--host", f"127.0.0.{number}", *of_worker]
-            wait_for_worker(running.enter_context(daemon("Worker", options, home, number=number)), log)
-        yield address
 
 
 def same_tables(folder: Path, run: str) -> None:

@@ -3,53 +3,42 @@
 import os
 from pathlib import Path
 
-from dcrec_spark.spark.jars import listed_jars
+from dcrec_spark.spark.jars import Jar, listed_jars
+from tests.spark.standalone import QUICK_PLANS, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 # Servers of tests, in processes of their own.
 SERVERS = {"minicluster", "rest-server"}
 JARS = Path(os.environ.get("DCREC_JARS") or ROOT / ".venv" / "jars").resolve()
 
 
 def archives_of(purpose: str, name: str = "") -> list[Path]:
-    listed = [jar for jar in listed_jars() if jar.purpose == purpose and jar.artifact.startswith(name)]
-    archives = [JARS / jar.file_name for jar in listed]
+    return _present([jar for jar in listed_jars() if jar.purpose == purpose and jar.artifact.startswith(name)])
+
+
+def _present(jars: list[Jar]) -> list[Path]:
+    archives = [JARS / jar.file_name for jar in jars]
     missing = [path.name for path in archives if not path.is_file()]
     assert not missing, f"{JARS} lacks {missing}: run make jars"
     return archives
 
 
 def session_settings(scratch: Path) -> dict[str, str]:
-    paths = [JARS / jar.file_name for jar in listed_jars() if jar.purpose not in SERVERS]
-    missing = [path.name for path in paths if not path.is_file()]
-    assert not missing, f"{JARS} lacks {missing}: run make jars"
-    derby = f"jdbc:derby:;databaseName={scratch}/metastore;create=true"
-    iceberg = "org.apache.iceberg.spark.SparkCatalog"
+    archives = _present([jar for jar in listed_jars() if jar.purpose not in SERVERS])
+    lake, sea, java_options = "spark.sql.catalog.lake", "spark.sql.catalog.sea", "spark.driver.extraJavaOptions"
     return {
-        "spark.jars": ",".join(map(str, paths)),
+        **QUICK_PLANS,
+        "spark.jars": ",".join(map(str, archives)),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
         "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.catalogImplementation": "hive",
-        "spark.hadoop.javax.jdo.option.ConnectionURL": derby,
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={scratch}/metastore;create=true",
         "spark.sql.warehouse.dir": f"{scratch}/spark-warehouse",
-        "spark.sql.catalog.lake": iceberg,
-        "spark.sql.catalog.lake.type": "hadoop",
-        "spark.sql.catalog.lake.warehouse": f"{scratch}/lake",
-        "spark.sql.catalog.sea": iceberg,
-        "spark.sql.catalog.sea.type": "jdbc",
-        "spark.sql.catalog.sea.uri": f"jdbc:sqlite:{scratch}/sea.sqlite",
-        "spark.sql.catalog.sea.jdbc.schema-version": "V1",
-        "spark.sql.catalog.sea.warehouse": f"{scratch}/sea",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.default.parallelism": "2",
-        "spark.sql.adaptive.enabled": "false",
+        **dict.fromkeys((lake, sea), "org.apache.iceberg.spark.SparkCatalog"),
+        **{f"{lake}.type": "hadoop", f"{lake}.warehouse": f"{scratch}/lake"},
+        **{f"{sea}.type": "jdbc", f"{sea}.warehouse": f"{scratch}/sea", f"{sea}.jdbc.schema-version": "V1"},
+        f"{sea}.uri": f"jdbc:sqlite:{scratch}/sea.sqlite",
         "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.ui.enabled": "false",
-        "spark.driver.memory": "2g",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m "
-        f"-Dderby.system.home={scratch}",
+        java_options: f"{QUICK_PLANS[java_options]} -Dderby.system.home={scratch}",
         "spark.executorEnv.PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT}/examples/redis_sink",
     }

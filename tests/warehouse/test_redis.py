@@ -6,7 +6,6 @@ import threading
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,9 +13,9 @@ from pyspark.sql import SparkSession
 from dcrec_spark.errors import ConfigError, ConflictError
 from examples.redis_sink.dcrec_redis_sink import RedisServer, RedisSettings, RedisWarehouse
 from tests.jobs.job import SMALL, options_of, read_table, run_directory
+from tests.spark.standalone import ROOT
 from tests.warehouse.commands import RATINGS, done
-from tests.warehouse.judges import Place
-from tests.warehouse.places import ROOT
+from tests.warehouse.judges import Place, at_first
 from tests.warehouse.servers import RunningRedis
 from tests.warehouse.tables import IDS, RUN_DATE, record
 
@@ -48,8 +47,8 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     described = tmp_path / "dcrec_redis_sink-0.1.0.dist-info"
     described.mkdir()
     (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1.0\n")
-    lines = [f"[{group}]\n{name} = {place}\n" for group, names in project["entry-points"].items()
-             for name, place in names.items()]  # fmt: skip
+    points = project["entry-points"].items()
+    lines = [f"[{group}]\n{name} = {place}\n" for group, names in points for name, place in names.items()]
     (described / "entry_points.txt").write_text("".join(lines))
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.syspath_prepend(str(EXAMPLE))
@@ -81,16 +80,12 @@ def test_a_run_publishes_to_the_sink_and_a_service_finds_its_lists(redis_server:
 def test_a_server_that_restarts_costs_time_and_not_the_run(
     step: str, place: Place, redis_server: RunningRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make, fallen = getattr(place.warehouse, step), list[str]()
 
-    def fall(*given: Any) -> Any:
-        if not fallen:
-            fallen.append(step)
-            redis_server.stop(signal.SIGKILL)
-            threading.Timer(AWAY_SECONDS, redis_server.start).start()
-        return make(*given)
+    def fall() -> None:
+        redis_server.stop(signal.SIGKILL)
+        threading.Timer(AWAY_SECONDS, redis_server.start).start()
 
-    monkeypatch.setattr(place.warehouse, step, fall)
+    fallen = at_first(monkeypatch, place.warehouse, step, fall)
     place.publish("new")
     assert fallen == [step]
     assert shows_all_of(place, "new")

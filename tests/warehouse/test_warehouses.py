@@ -9,14 +9,13 @@ import pandas as pd
 import psycopg
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish import warehouse as warehouses
 from dcrec_spark.publish.warehouse import StagedTables
-from tests.warehouse.judges import Place
-from tests.warehouse.places import ROOT
+from tests.spark.standalone import ROOT
+from tests.warehouse.judges import Place, sqlite_catalog
 from tests.warehouse.tables import IDS, RUN_DATE, record
 
 pytestmark = pytest.mark.warehouse
@@ -32,30 +31,29 @@ def place(request: pytest.FixtureRequest, opened: Callable[..., Place]) -> Place
     return opened(request.param)
 
 
-def staged_in_redis(place: Place) -> list[str]:
-    """Keys of runs that were never shown, and what tells that some are being written."""
-    client, namespace = place.warehouse.server.connect(), place.namespace
-    held = set(client.hkeys(f"{namespace}:runs"))
-    names = [key.split(":") for key in client.scan_iter(f"{namespace}:*")]
-    return [":".join(name) for name in names if name[1:] == ["staging"] or (len(name) > 2 and name[1] not in held)]
+def names_in_postgresql(place: Place) -> list[str]:
+    query = "select tablename from pg_tables where schemaname = %s"
+    with place.warehouse.server.connect("test") as reader:
+        return [name for (name,) in reader.execute(query, [place.namespace]).fetchall()]
 
 
 def leftovers(place: Place, spark: SparkSession) -> list[str]:
     """What is there of runs that nobody is shown."""
     warehouse, namespace = place.warehouse, place.warehouse.namespace
-    if place.kind == "redis":
-        return staged_in_redis(place)
+    if place.kind == "redis":  # keys of runs that were never shown, and what tells that some are being written
+        client = warehouse.server.connect()
+        held = set(client.hkeys(f"{namespace}:runs"))
+        keys = [key.split(":") for key in client.scan_iter(f"{namespace}:*")]
+        return [":".join(key) for key in keys if key[1:] == ["staging"] or (len(key) > 2 and key[1] not in held)]
     if place.kind.startswith("iceberg"):
         refs = spark.sql(f"select name from {namespace}.recommendations.refs where name like 'dcrec_staged%'").collect()
         return [row["name"] for row in refs]
     if place.kind == "postgresql":
-        query = "select tablename from pg_tables where schemaname = %s and tablename like '%%\\_\\_%%'"
-        with warehouse.server.connect("test") as reader:
-            names = [name for (name,) in reader.execute(query, [namespace]).fetchall()]
-        shown = str(warehouse.now("recommendations"))
-        return [name for name in names if not name.endswith(shown)]
-    names = [row["tableName"] for row in spark.sql(f"show tables in {namespace} like '*__*'").collect()]
-    return [name for name in names if name != warehouse.now(name.split("__")[0])]
+        names = names_in_postgresql(place)
+    else:
+        names = [row["tableName"] for row in spark.sql(f"show tables in {namespace}").collect()]
+    shown = {table: warehouse.now(table) for table in place.names}
+    return [name for name in names if "__" in name and not name.endswith(str(shown[name.split("__")[0]]))]
 
 
 @pytest.mark.parametrize("place", KINDS, indirect=True)
@@ -136,21 +134,14 @@ FORGETTING = re.findall(
 )
 
 
-def files_of(place: Place, scratch: Path) -> list[Path]:
-    homes = {"hive": "spark-warehouse/{}.db", "delta": "spark-warehouse/{}.db", "iceberg behind sqlite": "sea/{}"}
-    return [path for path in (scratch / homes[place.kind].format(place.namespace)).rglob("*") if path.is_file()]
-
-
 def holds(place: Place, scratch: Path, user: str, database: psycopg.Connection) -> bool:
     """Whether a user is anywhere in what a warehouse keeps, shown or not."""
     if place.kind == "postgresql":
-        query = "select tablename from pg_tables where schemaname = %s"
-        names = [name for (name,) in database.execute(query, [place.namespace]).fetchall()]
-        rows = [
-            row for name in names for row in database.execute(f'select t::text from "{place.namespace}"."{name}" t')
-        ]
-        return any(user in text for (text,) in rows)
-    files = [path for path in files_of(place, scratch) if "_delta_log" not in path.parts]
+        queries = [f'select t::text from "{place.namespace}"."{name}" t' for name in names_in_postgresql(place)]
+        return any(user in text for query in queries for (text,) in database.execute(query))
+    home = "sea/{}" if place.kind.startswith("iceberg") else "spark-warehouse/{}.db"
+    found = (scratch / home.format(place.namespace)).rglob("*")
+    files = [path for path in found if path.is_file() and "_delta_log" not in path.parts]
     parts = [pq.ParquetFile(path).read().to_pylist() for path in files if path.suffix == ".parquet"]
     others = [path.read_bytes() for path in files if path.suffix != ".parquet"]
     return any(user in row.values() for part in parts for row in part) or any(user.encode() in text for text in others)
@@ -197,11 +188,11 @@ def test_old_and_abandoned_tables_of_hive_go_and_a_foreign_one_is_refused(
         hive.stage("run", {"mine": spark.range(1)}, {})
 
 
-def test_snapshots_name_their_run_and_only_kept_tags_stay(opened: Callable[..., Place], scratch: object) -> None:
+def test_snapshots_name_their_run_and_only_kept_tags_stay(opened: Callable[..., Place], scratch: Path) -> None:
     place = opened("iceberg behind sqlite", "tags", keep=2)
     for run_id in ("one", "two", "three", "four"):
         place.publish(run_id, 1, LISTS)
-    table = SqlCatalog("sea", uri=f"sqlite:///{scratch}/sea.sqlite").load_table("tags.recommendations")
+    table = sqlite_catalog(scratch).load_table("tags.recommendations")
     summary = table.current_snapshot().summary.additional_properties  # type: ignore[union-attr]
     assert (summary["dcrec.run_id"], summary["dcrec.run_date"]) == ("four", RUN_DATE.isoformat())
     # The oldest are dropped when the next run is staged.

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.publish.current import current_run_id
+from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from tests.jobs.job import SMALL, options_of
 from tests.warehouse.commands import dcrec_with, killed, settings_file, started
 from tests.warehouse.servers import Postgresql
@@ -209,7 +210,7 @@ def _no_database(shop: Shop, day: date) -> None:
 def _killed(shop: Shop, day: date) -> None:
     shop.ratings_come_in(day)
     before = shop.served()
-    killed("PostgresqlWarehouse", shop.command(day))
+    killed(PostgresqlWarehouse, shop.command(day))
     shop.add(day, "retrain, killed between Iceberg and PostgreSQL", -signal.SIGKILL, "killed", before)
     shop.retrain(day, "the same command again")
 

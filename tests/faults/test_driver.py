@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +26,7 @@ from dcrec_spark.publish.parquet import ParquetSink, verify
 from tests.faults.programs import ratings_in
 from tests.jobs.job import WEIGHTED, failure_of, names_in, options_of, read_table, run_directory
 from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
-from tests.spark.standalone import finished, plain_environment
+from tests.spark.standalone import finished, plain_environment, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -95,20 +94,14 @@ def is_writing_recommendations(output: Path) -> bool:
 @contextmanager
 def staging(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The job in a process group of its own, from when the first file of the recommendations is being written."""
+    command = [sys.executable, "-m", __name__, "slowly", "recommendations", "retrain", *options_of(settings)]
     with log.open("w") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-m", __name__, "slowly", "recommendations", "retrain", *options_of(settings)],
-            env=plain_environment(),
-            stdout=stream,
-            stderr=stream,
-            start_new_session=True,
+            command, env=plain_environment(), stdout=stream, stderr=stream, start_new_session=True
         )
         try:
-            deadline = time.monotonic() + 400
-            while not is_writing_recommendations(Path(str(settings["output.path"]))):
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, log.read_text()
-                time.sleep(0.02)
+            output = Path(str(settings["output.path"]))
+            wait_until(lambda: is_writing_recommendations(output), process, log, 400)
             yield process
         finally:
             process.kill()

@@ -3,8 +3,7 @@
     unshare --map-root-user --mount python -m tests.faults.test_full_disks FOLDER output
     unshare --map-root-user --mount python -m tests.faults.test_full_disks FOLDER scratch
 
-The program runs the job on tmpfs of some hundred kilobytes, mounted for this process alone. The first has its output
-there, the second Spark's local directory.
+The program runs the job on a small tmpfs, mounted for this process alone: its output, or Spark's local directory.
 """
 
 import re
@@ -20,6 +19,7 @@ from tests.faults.programs import ratings_in, tell, told
 from tests.faults.test_driver import RATINGS, SMALL
 from tests.jobs.job import names_in, run_retrain
 from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
+from tests.steps import at_first
 
 pytestmark = pytest.mark.process
 
@@ -132,15 +132,9 @@ def full_scratch(settings: dict[str, object], folder: Path) -> dict[str, Any]:
     scratch, output = mounted(folder / "scratch", 32 * SIZE), folder / "out"
     commit(stage_by_hand(output, "old"), {})
     given = {**settings, "model.checkpoint_seconds": 0, "spark.conf.spark.local.dir": scratch}
-    stage = ParquetSink.stage
-
-    def stage_without_room(*given: Any, **named: Any) -> Any:
-        fill(scratch, 0)
-        return stage(*given, **named)
-
-    ParquetSink.stage = stage_without_room  # type: ignore[method-assign]
-    result = {"staging": run(given, output)}
-    ParquetSink.stage = stage  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        at_first(patch, ParquetSink, "stage", lambda: fill(scratch, 0))
+        result = {"staging": run(given, output)}
     return {**result, "from the start": run(given, output)}
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from dcrec_spark.publish.several import Audit, Several
 from dcrec_spark.publish.warehouse import StagedTables, StoredRun, TableByTable
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.staging import Content, content_of
+from tests.steps import at_first
 
 
 class Noting:
@@ -246,13 +248,10 @@ def test_a_warehouse_that_shows_a_run_published_since_this_one_began_refuses_it(
 def test_a_place_found_different_afterwards_takes_all_back(sinks: Several, monkeypatch: pytest.MonkeyPatch) -> None:
     right = shelf(sinks, 1)
 
-    def spoil(staged: StagedTables, record: object) -> str:
-        where = TableByTable.commit(right, staged, {})
-        assert isinstance(right, Shelf)
-        right.rows[staged.places["items"]] = Rows("spoilt", 1)
-        return where
+    def spoil() -> None:
+        right.rows[right.labels["items"]] = Rows("spoilt", 1)
 
-    monkeypatch.setattr(right, "commit", spoil)
+    at_first(monkeypatch, right, "commit", spoil, after=True)
     with pytest.raises(DcrecError, match=r"warehouses\.right: run second was published, and items found different"):
         run(sinks, "second")
     assert found(sinks) == {"first"}
@@ -264,25 +263,17 @@ def test_a_rollback_before_or_during_the_verification_stays(
     step: str, sinks: Several, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = shelf(sinks, 1)
-    before, do = dict(right.labels), getattr(right, step)
-
-    def do_and_go_back(*given: Any) -> Any:
-        if step == "commit":
-            do(*given)
-        right.labels.update(before)
-        return "where" if step == "commit" else do(*given)
-
-    monkeypatch.setattr(right, step, do_and_go_back)
+    at_first(monkeypatch, right, step, partial(right.labels.update, dict(right.labels)), after=step == "commit")
     run(sinks, "second")
     assert right.shown("items").run_id == "first"
     assert current_run_id(sinks.directory.given) == "second"
 
 
 def test_a_signal_after_the_commit_keeps_all_on_the_new_run(sinks: Several, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(*_: object) -> None:
+    def stop() -> None:
         raise KeyboardInterrupt("stopped by SIGTERM")
 
-    monkeypatch.setattr(ParquetSink, "verify", stop)
+    at_first(monkeypatch, ParquetSink, "verify", stop)
     with pytest.raises(KeyboardInterrupt):
         run(sinks, "second")
     assert found(sinks) == {"second"}

@@ -13,7 +13,6 @@ from typing import Any
 import pandas as pd
 import psycopg
 import pyarrow.parquet as pq
-import pytest
 from deltalake import DeltaTable
 from psycopg.rows import dict_row
 from pyiceberg.catalog import Catalog
@@ -153,27 +152,6 @@ def directory_judge(output: Path) -> Judge:
     return lambda table: pd.read_parquet(
         f"{current_run(str(output)).directory.removeprefix('file://')}/{table}", partitioning=None
     )
-
-
-def at_first(
-    patch: pytest.MonkeyPatch, target: object, step: str, happens: Callable[[], object], after: bool = False
-) -> list[str]:
-    """Have something happen before a step is made for the first time, or after; the list fills when it has."""
-    make, happened = getattr(target, step), list[str]()
-
-    def make_and_happen(*given: Any, **named: Any) -> Any:
-        if happened:
-            return make(*given, **named)
-        happened.append(step)
-        if not after:
-            happens()
-            return make(*given, **named)
-        result = make(*given, **named)
-        happens()
-        return result
-
-    patch.setattr(target, step, make_and_happen)
-    return happened
 
 
 @contextmanager

@@ -18,8 +18,9 @@ from dcrec_spark.publish.object_store import ObjectStoreSink
 from dcrec_spark.publish.parquet import ParquetSink, verify
 from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from tests.jobs.job import SMALL, options_of, read_table
+from tests.steps import at_first
 from tests.warehouse.commands import FULL, RATINGS, dcrec_with, done, ended, error_of, killed, settings_file, states_of
-from tests.warehouse.judges import Judge, at_first, hadoop_judge, postgresql_judge
+from tests.warehouse.judges import Judge, hadoop_judge, postgresql_judge
 from tests.warehouse.objects import BUCKET, CREDENTIALS, ObjectStore
 from tests.warehouse.servers import Hdfs, Postgresql
 

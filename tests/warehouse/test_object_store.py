@@ -26,8 +26,9 @@ from dcrec_spark.publish.several import Several
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.hadoop import HadoopFiles, Numbered, NumberedFiles, ObjectFiles
 from dcrec_spark.storage.protocol import ChangedError
+from tests.steps import at_first
 from tests.storage.stores import Killed
-from tests.warehouse.judges import Place, at_first, watching
+from tests.warehouse.judges import Place, watching
 from tests.warehouse.objects import BUCKET, Found, GoogleStorage, ObjectStore, reached
 from tests.warehouse.servers import Hdfs
 from tests.warehouse.tables import IDS, record, tables_of

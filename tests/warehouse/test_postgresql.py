@@ -17,7 +17,8 @@ from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from dcrec_spark.publish.server import Server
 from dcrec_spark.publish.warehouse import StagedTables, new_token, staged_place
 from dcrec_spark.storage.staging import Content
-from tests.warehouse.judges import Place, at_first, watching
+from tests.steps import at_first
+from tests.warehouse.judges import Place, watching
 from tests.warehouse.servers import Postgresql
 from tests.warehouse.tables import IDS, RUN_DATE, record, tables_of
 

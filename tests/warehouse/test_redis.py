@@ -14,8 +14,9 @@ from dcrec_spark.errors import ConfigError, ConflictError
 from examples.redis_sink.dcrec_redis_sink import RedisServer, RedisSettings, RedisWarehouse
 from tests.jobs.job import SMALL, options_of, read_table, run_directory
 from tests.spark.standalone import ROOT
+from tests.steps import at_first
 from tests.warehouse.commands import RATINGS, done
-from tests.warehouse.judges import Place, at_first
+from tests.warehouse.judges import Place
 from tests.warehouse.servers import RunningRedis
 from tests.warehouse.tables import IDS, RUN_DATE, record
 

@@ -10,7 +10,8 @@ from dcrec_spark.publish.object_store import open_output
 from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from dcrec_spark.publish.protocol import publish
 from dcrec_spark.publish.several import Several
-from tests.warehouse.judges import Place, at_first, directory_judge
+from tests.steps import at_first
+from tests.warehouse.judges import Place, directory_judge
 from tests.warehouse.tables import record, tables_of
 
 pytestmark = pytest.mark.warehouse

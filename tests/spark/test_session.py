@@ -71,19 +71,13 @@ def report(command: list[str | Path], environment: dict[str, str], **arguments: 
 
 
 def path_without_java(scratch: Path) -> str:
-    """PATH with every program but java."""
-    folders = []
-    for number, folder in enumerate(os.environ["PATH"].split(os.pathsep)):
-        if not Path(folder, "java").exists():
-            folders.append(folder)
-            continue
-        shadow = scratch / f"path{number}"
-        shadow.mkdir()
-        for program in Path(folder).iterdir():
-            if program.name != "java":
-                (shadow / program.name).symlink_to(program)
-        folders.append(str(shadow))
-    return os.pathsep.join(folders)
+    """A folder with every program of PATH but java."""
+    shadow = scratch / "programs"
+    shadow.mkdir()
+    for program in (program for folder in os.get_exec_path() for program in Path(folder).glob("*")):
+        if program.name != "java" and not (shadow / program.name).is_symlink():
+            (shadow / program.name).symlink_to(program)
+    return str(shadow)
 
 
 def test_the_active_session_is_given_back_and_takes_what_can_still_change(spark: SparkSession) -> None:

@@ -16,37 +16,56 @@ from dcrec_spark.publish.parquet import verify
 from dcrec_spark.spark.compat import series_of
 from dcrec_spark.spark.jars import fetch_jars, series_with_runtime
 from tests.jobs.job import SMALL, options_of, run_directory
-from tests.spark.standalone import ROOT, finished, plain_environment
+from tests.spark.standalone import DCREC, ROOT, finished, plain_environment
 
 pytestmark = pytest.mark.process
 
 HERE, OTHER = sys.executable, os.environ.get("DCREC_OTHER_PYTHON", sys.executable)
-JOB = "from dcrec_spark.jobs.command import main; main()"
-# Fits in one process and over blocks, or loads what was fitted. Prints lists and predictions.
+# Fits and saves models, or loads what was saved; where a fit is refused, its error stands for all answers. Prints them.
 MODELS = """
-import json, sys
-from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization, build_session
-step, folder = sys.argv[1:]
+import json, os, sys
+from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization, build_session, evaluate
+from dcrec_spark.errors import ConfigError
+step, folder, *exchanges = sys.argv[1:]
 spark = build_session(master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
-spark.sparkContext.setCheckpointDir(folder + "/checkpoints")
+if "SPARK_REMOTE" not in os.environ:
+    spark.sparkContext.setCheckpointDir(folder + "/checkpoints")
 pairs = [(f"user {u}", i, float((u * i) % 5 + 1)) for u in range(30) for i in range(20) if (u + i) % 3]
 ratings = spark.createDataFrame(pairs, "user string, item long, rating double")
-answers = {}
-for exchange in ("local", "blocks"):
+new = spark.createDataFrame([("new", 1, 5.0), ("new", 2, 1.0)], ratings.schema)
+
+def fit(exchange):
     where = {"exchange": exchange, "rank": 2, "maxIter": 3, "seed": 1, "numBlocks": 3}
-    if step == "save":
-        model = DeconfoundedMF(exposureModel=PoissonFactorization(**where), **where).fit(ratings)
-        model.write().save(f"{folder}/{exchange}")
-    model = DeconfoundedMFModel.load(f"{folder}/{exchange}")
-    lists = model.recommendationTable(3).orderBy("user_id", "rank").collect()
-    predicted = model.transform(ratings).orderBy("user", "item").select("prediction").collect()
-    answers[exchange] = [[row.item_id for row in lists], [row.prediction for row in predicted]]
+    return DeconfoundedMF(exposureModel=PoissonFactorization(**where), **where).fit(ratings)
+
+def answers_of(model):
+    predicted = model.transform(ratings)
+    few = ratings.limit(5)
+    return {
+        "lists": sorted(map(list, model.recommendationTable(3).collect())),
+        "predictions": sorted([row.user, row.item, row.prediction] for row in predicted.collect()),
+        "all users": model.recommendForAllUsers(3).count(),
+        "similar": sorted(map(list, model.similarItems(2).collect())),
+        "explain": sorted(str(row) for row in model.explain(few, ratings).collect()),
+        "intervals": sorted(str(row) for row in model.predictIntervals(few, ratings).collect()),
+        "fold-in": [row.id for row in model.foldInUsers(new).collect()],
+        "evaluate": str(evaluate(predicted, catalogue_size=20)),
+    }
+
+answers = {"session": type(spark).__module__}
+for exchange in exchanges:
+    try:
+        if step == "save":
+            fit(exchange).write().save(f"{folder}/{exchange}")
+        answers[exchange] = answers_of(DeconfoundedMFModel.load(f"{folder}/{exchange}"))
+    except ConfigError as error:
+        answers[exchange] = str(error)
 print(json.dumps(answers))
 """
 
 
-def run_python(python: str, program: str, *arguments: object) -> str:
-    run = finished(python, "-c", program, *arguments, env=plain_environment(), cwd=ROOT)
+def run_python(python: str, program: str, *arguments: object, **environment: str) -> str:
+    run = finished(python, "-c", program, *arguments, env={**plain_environment(), **environment}, cwd=ROOT)
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout
 
@@ -54,11 +73,13 @@ def run_python(python: str, program: str, *arguments: object) -> str:
 @pytest.mark.parametrize(("saves", "loads"), [(HERE, OTHER), (OTHER, HERE)], ids=["to the other", "from the other"])
 def test_a_model_saved_by_one_spark_is_loaded_by_another(saves: str, loads: str, tmp_path: Path) -> None:
     """To the last bit. Where it was fitted makes no difference to its lists."""
-    saved = json.loads(run_python(saves, MODELS, "save", tmp_path))
-    assert json.loads(run_python(loads, MODELS, "load", tmp_path)) == saved
-    assert saved["local"][0] == saved["blocks"][0]
-    np.testing.assert_allclose(saved["local"][1], saved["blocks"][1], rtol=1e-8)
-    assert (len(saved["local"][0]), len(saved["local"][1])) == (90, 400)
+    saved = json.loads(run_python(saves, MODELS, "save", tmp_path, "local", "blocks"))
+    assert json.loads(run_python(loads, MODELS, "load", tmp_path, "local", "blocks")) == saved
+    places = saved["local"], saved["blocks"]
+    lists, predicted = ([[row[2] for row in one[what]] for one in places] for what in ("lists", "predictions"))
+    assert lists[0] == lists[1]
+    np.testing.assert_allclose(*predicted, rtol=1e-8)
+    assert (len(lists[0]), len(predicted[0])) == (90, 400)
 
 
 def test_a_run_on_executors_publishes_to_parquet_and_iceberg(tmp_path: Path) -> None:
@@ -83,9 +104,9 @@ def test_a_run_on_executors_publishes_to_parquet_and_iceberg(tmp_path: Path) -> 
     iceberg = {"warehouses.iceberg": "lake.shop", "spark.conf": json.dumps(conf)}
     if not has_runtime:
         with pytest.raises(AssertionError, match=f"Iceberg has no runtime for Spark {series}"):
-            run_python(HERE, JOB, "retrain", *options_of(settings | iceberg), "--dry-run")
+            run_python(HERE, DCREC[-1], "retrain", *options_of(settings | iceberg), "--dry-run")
         iceberg = {}
-    assert "published" in run_python(HERE, JOB, "retrain", *options_of(settings | iceberg))
+    assert "published" in run_python(HERE, DCREC[-1], "retrain", *options_of(settings | iceberg))
     verify(str(run_directory(tmp_path / "out")))
-    runs = run_python(HERE, JOB, "runs", *options_of({"output.path": tmp_path / "out", **iceberg}))
+    runs = run_python(HERE, DCREC[-1], "runs", *options_of({"output.path": tmp_path / "out", **iceberg}))
     assert runs.count("current") == 1 + has_runtime, runs

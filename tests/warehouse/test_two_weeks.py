@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.errors import DataError
 from dcrec_spark.publish.current import current_run, published_run
 from tests.warehouse.commands import done
-from tests.warehouse.judges import Judge, directory_judge, jdbc_judge, postgresql_judge, watching
+from tests.warehouse.judges import Judge, catalog_judge, directory_judge, postgresql_judge, sqlite_catalog, watching
 from tests.warehouse.servers import Postgresql
 from tests.warehouse.two_weeks import ITEMS, KEEP, RATINGS, Shop, item_id, two_weeks
 
@@ -123,7 +123,7 @@ def story(spark: SparkSession, scratch: Path, postgresql: Postgresql) -> Story:
 
     judges = {
         "directory": directory_judge(shop.output),
-        "Iceberg": jdbc_judge(scratch, "shop"),
+        "Iceberg": catalog_judge(sqlite_catalog(scratch), "shop"),
         "PostgreSQL": database_judge,
     }
     with watching(*map(looking, judges.values()), pause=0.5) as seen:

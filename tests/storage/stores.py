@@ -2,7 +2,8 @@
 
 import hashlib
 import time
-from collections.abc import Callable
+from functools import partialmethod
+from typing import Any
 
 from dcrec_spark.storage.hadoop import Numbered
 from dcrec_spark.storage.local import LocalFiles
@@ -13,32 +14,31 @@ class Killed(BaseException):
     """Not an Exception, like a signal: nothing may catch it and carry on."""
 
 
-class DyingFiles(LocalFiles):
+class Dying:
     """Dies at the n-th change, before or after making it, and then changes nothing more: like a process."""
 
-    def __init__(self, changes_left: int, after: bool) -> None:
-        self.changes_left = changes_left
-        self.after = after
+    changes_left: int
+    after: bool
 
-    def _change(self, make: Callable[[], None]) -> None:
+    def _change(self, name: str, *given: Any) -> None:
         self.changes_left -= 1
         if self.changes_left == 0 and self.after:
-            make()
+            getattr(super(), name)(*given)
         if self.changes_left <= 0:
             raise Killed
-        make()
+        getattr(super(), name)(*given)
 
-    def make_directory(self, path: str) -> None:
-        self._change(lambda: LocalFiles.make_directory(self, path))
+    make_directory = partialmethod(_change, "make_directory")
+    write = partialmethod(_change, "write")
+    write_over = partialmethod(_change, "write_over")
+    create = partialmethod(_change, "create")
+    rename = partialmethod(_change, "rename")
+    delete = partialmethod(_change, "delete")
 
-    def write(self, path: str, content: bytes) -> None:
-        self._change(lambda: LocalFiles.write(self, path, content))
 
-    def rename(self, source: str, target: str) -> None:
-        self._change(lambda: LocalFiles.rename(self, source, target))
-
-    def delete(self, path: str) -> None:
-        self._change(lambda: LocalFiles.delete(self, path))
+class DyingFiles(Dying, LocalFiles):
+    def __init__(self, changes_left: int, after: bool) -> None:
+        self.changes_left, self.after = changes_left, after
 
 
 class MemoryObjects:
@@ -59,9 +59,8 @@ class MemoryObjects:
         inside = [name.removeprefix(f"{path}/") for name in self.contents if name.startswith(f"{path}/")]
         files = [name for name in inside if "/" not in name]
         directories = {name.partition("/")[0] for name in inside if "/" in name}
-        found = [
-            Entry(name, False, len(self.contents[f"{path}/{name}"]), self.times[f"{path}/{name}"]) for name in files
-        ]
+        sizes = {name: len(self.contents[f"{path}/{name}"]) for name in files}
+        found = [Entry(name, False, sizes[name], self.times[f"{path}/{name}"]) for name in files]
         # A directory has the time of whoever asks, as Hadoop has it.
         return sorted([*found, *(Entry(name, True, 0, time.time()) for name in directories)])
 

@@ -27,7 +27,7 @@ from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.hadoop import HadoopFiles, Numbered, NumberedFiles, ObjectFiles
 from dcrec_spark.storage.protocol import ChangedError
 from tests.steps import at_first
-from tests.storage.stores import Killed
+from tests.storage.stores import Dying, Killed
 from tests.warehouse.judges import Place, watching
 from tests.warehouse.objects import BUCKET, Found, GoogleStorage, ObjectStore, reached
 from tests.warehouse.servers import Hdfs
@@ -192,36 +192,14 @@ def test_of_two_publishers_to_several_places_the_late_one_leaves_all_of_them_to_
     assert set(place.judge("recommendations")["run_id"]) == {"fast"}
 
 
-class DyingObjects(ObjectFiles):
-    """Dies at the n-th change, before or after making it, and then changes nothing more: like a process."""
-
+class DyingObjects(Dying, ObjectFiles):
     def __init__(self, spark: SparkSession, uri: str, changes_left: int, after: bool) -> None:
         super().__init__(spark, uri, "output.path")
         self.changes_left, self.after = changes_left, after
 
-    def _change(self, name: str, *given: Any) -> None:
-        self.changes_left -= 1
-        if self.changes_left == 0 and self.after:
-            getattr(super(), name)(*given)
-        if self.changes_left <= 0:
-            raise Killed
-        getattr(super(), name)(*given)
-
-    def write(self, path: str, content: bytes) -> None:
-        self._change("write", path, content)
-
-    def write_over(self, path: str, content: bytes, version: str | None) -> None:
-        self._change("write_over", path, content, version)
-
-    def create(self, path: str, content: bytes) -> None:
-        self._change("create", path, content)
-
-    def delete(self, path: str) -> None:
-        self._change("delete", path)
-
 
 class DyingNumbered(Numbered, DyingObjects):
-    """Dies at the n-th change."""
+    """Whose changes are those that it is made of."""
 
 
 # The changes of a commit: the record, the manifest, the pointer, where it is numbered the last one's end, the mark.

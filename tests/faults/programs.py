@@ -27,9 +27,3 @@ def told(
 
 def tell(result: Mapping[str, Any]) -> None:
     sys.stdout.write(f"{json.dumps(result)}\n")
-
-
-def ratings_in(folder: Path, rows: Sequence[str]) -> Path:
-    """Write ratings as CSV."""
-    (folder / "ratings.csv").write_text("\n".join(["user,item,rating", *rows]), encoding="utf-8")
-    return folder / "ratings.csv"

@@ -23,14 +23,12 @@ from dcrec_spark.jobs import job, retrain
 from dcrec_spark.jobs.command import main
 from dcrec_spark.publish import parquet
 from dcrec_spark.publish.parquet import ParquetSink, verify
-from tests.faults.programs import ratings_in
-from tests.jobs.job import WEIGHTED, failure_of, names_in, options_of, read_table, run_directory
+from tests.jobs.job import WEIGHTED, failure_of, names_in, options_of, ratings_file, read_table, run_directory
 from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
 from tests.spark.standalone import finished, plain_environment, wait_until
 
 pytestmark = pytest.mark.process
 
-RATINGS = [f"{u},{i},{1 + (u * i) % 5}" for u in range(40) for i in range(20) if (u + i) % 3]
 SMALL = {
     **WEIGHTED,
     "audit.exposure_check": "off",
@@ -39,6 +37,14 @@ SMALL = {
     "recommend.top_n": 4,
     "spark.master": "local[2]",
 }
+
+
+def few_ratings(folder: Path) -> dict[str, object]:
+    """Settings of a job on the ratings of 40 users, which publishes to ``out`` in the folder."""
+    ratings = ratings_file(folder, 40, 20)
+    return {**SMALL, "input.format": "csv", "input.path": ratings, "output.path": folder / "out"}
+
+
 # What a run calls as it begins a step, in the order of the steps. Readers have the new run from its commit on.
 STEPS: dict[str, tuple[Any, str]] = {
     "after-validation": (retrain, "check_exposures"),
@@ -78,9 +84,8 @@ def signal_at(step: str, number: int) -> None:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> dict[str, object]:
-    ratings = ratings_in(tmp_path, RATINGS)
     commit(stage_by_hand(tmp_path / "out", "old"), {})
-    return {**SMALL, "input.format": "csv", "input.path": ratings, "output.path": tmp_path / "out"}
+    return few_ratings(tmp_path)
 
 
 def is_writing_recommendations(output: Path) -> bool:

@@ -27,7 +27,7 @@ from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.publish import parquet
 from dcrec_spark.spark.session import build_session
 from tests.faults.orders import VARIABLE, Orders
-from tests.faults.programs import ratings_in, tell, told
+from tests.faults.programs import tell, told
 from tests.faults.test_driver import slowly
 from tests.jobs.job import SMALL, names_in, read_table, run_directory, run_retrain
 from tests.spark.standalone import environment, spark_home, standalone_cluster, wait_for
@@ -99,7 +99,7 @@ EXECUTOR_DIED = [param for param in DISTURBED if re.match("executor-(?!and-no)",
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("faults")
-    ratings_in(made, RATINGS)
+    (made / "ratings.csv").write_text("\n".join(["user,item,rating", *RATINGS]))
     return made
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from dcrec_spark.publish.parquet import ParquetSink
-from tests.faults.programs import ratings_in, tell, told
-from tests.faults.test_driver import RATINGS, SMALL
+from tests.faults.programs import tell, told
+from tests.faults.test_driver import few_ratings
 from tests.jobs.job import names_in, run_retrain
 from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
 from tests.steps import at_first
@@ -28,7 +28,6 @@ SIZE, PAGE = 2**20, 4096
 
 def on_a_small(which: str, folder: Path) -> dict[str, Any]:
     """What the program says, in a mount namespace of its own: what is mounted there goes with it."""
-    ratings_in(folder, RATINGS)
     return told(__name__, folder, which, prefix=["unshare", "--map-root-user", "--mount"])
 
 
@@ -140,5 +139,4 @@ def full_scratch(settings: dict[str, object], folder: Path) -> dict[str, Any]:
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    common = {**SMALL, "input.format": "csv", "input.path": place / "ratings.csv"}
-    tell({"output": full_output, "scratch": full_scratch}[sys.argv[2]](common, place))
+    tell({"output": full_output, "scratch": full_scratch}[sys.argv[2]](few_ratings(place), place))

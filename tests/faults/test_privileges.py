@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.programs import ratings_in
-from tests.faults.test_driver import RATINGS, SMALL
+from tests.faults.test_driver import few_ratings
 from tests.jobs.job import options_of, run_directory
 from tests.spark.standalone import DCREC, finished, plain_environment
 
@@ -21,7 +20,7 @@ UNPRIVILEGED = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteu
 def retrain_in(folder: Path, output: Path) -> subprocess.CompletedProcess[str]:
     home = folder / "home"
     home.mkdir(mode=0o555)
-    settings = {**SMALL, "input.format": "csv", "input.path": ratings_in(folder, RATINGS), "output.path": output}
+    settings = {**few_ratings(folder), "output.path": output}
     environment = {**plain_environment(), "HOME": str(home)}
     return finished(*UNPRIVILEGED, *DCREC, "retrain", *options_of(settings), env=environment, cwd=home)
 

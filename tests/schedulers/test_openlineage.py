@@ -9,8 +9,7 @@ import yaml
 
 from dcrec_spark.spark.jars import Jar, bring_jars
 from tests.clusters.commands import HOW_TO, blocks_of, with_values
-from tests.jobs.job import SMALL, options_of, record_of, run_directory
-from tests.schedulers.airflow_home import RATINGS
+from tests.jobs.job import options_of, record_of, run_directory, small_job
 from tests.spark.standalone import ROOT, environment, finished, spark_home
 
 pytestmark = [pytest.mark.scheduler, pytest.mark.timeout(900)]
@@ -27,10 +26,9 @@ def test_events_name_the_ratings_each_table_with_its_rows_and_the_namespace_of_t
     assert coordinates == f"{jar.group}:{jar.artifact}:{jar.version}"
     settings["spark"]["conf"]["spark.jars"] = str(bring_jars(ROOT / "build" / "jars", [jar])[0])
     (tmp_path / "lineage.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-    (tmp_path / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
-    places = {"input.format": "csv", "input.path": "ratings.csv", "output.path": tmp_path / "out"}
 
-    command = [sys.executable, ROOT / "jobs/retrain.py", "--config", "lineage.yaml", *options_of({**SMALL, **places})]
+    options = options_of(small_job(tmp_path, 20, 15, "item "))
+    command = [sys.executable, ROOT / "jobs/retrain.py", "--config", "lineage.yaml", *options]
     done = finished(*command, env=environment(spark_home(tmp_path)), cwd=tmp_path, seconds=800)
 
     assert done.returncode == 0, done.stderr
@@ -38,11 +36,9 @@ def test_events_name_the_ratings_each_table_with_its_rows_and_the_namespace_of_t
     inputs = {dataset["name"] for event in events for dataset in event.get("inputs", [])}
     assert str(tmp_path / "ratings.csv") in inputs
     assert {event["job"]["namespace"] for event in events} == {"dcrec"}
-    rows: dict[str, int] = {}
-    for dataset in (each for event in events if event["eventType"] == "COMPLETE" for each in event.get("outputs", [])):
-        counted = dataset.get("outputFacets", {}).get("outputStatistics", {}).get("rowCount")
-        if counted is not None:
-            rows[Path(dataset["name"]).name] = counted
+    outputs = [each for event in events if event["eventType"] == "COMPLETE" for each in event.get("outputs", [])]
+    counted = {Path(each["name"]).name: each["outputFacets"].get("outputStatistics") for each in outputs}
+    rows = {name: statistics.get("rowCount") for name, statistics in counted.items() if statistics}
     tables = record_of(run_directory(tmp_path / "out"))["tables"]
     names = ("recommendations", "user_factors", "item_factors")
     assert {name: rows.get(name) for name in names} == {name: tables[name] for name in names}

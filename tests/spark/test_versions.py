@@ -15,7 +15,7 @@ import pytest
 from dcrec_spark.publish.parquet import verify
 from dcrec_spark.spark.compat import series_of
 from dcrec_spark.spark.jars import fetch_jars, series_with_runtime
-from tests.jobs.job import SMALL, options_of, run_directory
+from tests.jobs.job import options_of, run_directory, small_job
 from tests.spark.standalone import DCREC, ROOT, finished, plain_environment
 
 pytestmark = pytest.mark.process
@@ -84,12 +84,8 @@ def test_a_model_saved_by_one_spark_is_loaded_by_another(saves: str, loads: str,
 
 def test_a_run_on_executors_publishes_to_parquet_and_iceberg(tmp_path: Path) -> None:
     """Where Iceberg has no runtime for this Spark, it says so, and publishes to Parquet alone."""
-    pairs = [(user, item, 1.0 + (user * item) % 5) for user in range(24) for item in range(20) if (user + item) % 3]
-    rows = "\n".join(["user,item,rating", *(f"{user},{item},{rating}" for user, item, rating in pairs)])
-    (tmp_path / "ratings.csv").write_text(rows)
-    places = {"input.path": tmp_path / "ratings.csv", "input.format": "csv", "output.path": tmp_path / "out"}
     blocks = {"engine.exchange": "blocks", "engine.num_blocks": 2, "spark.checkpoint_dir": tmp_path / "checkpoints"}
-    settings: dict[str, object] = {**SMALL, **places, **blocks, "spark.master": "local-cluster[2,1,1024]"}
+    settings = {**small_job(tmp_path, 24, 20), **blocks, "spark.master": "local-cluster[2,1,1024]"}
     conf = {
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, ConflictError
 from examples.redis_sink.dcrec_redis_sink import RedisServer, RedisSettings, RedisWarehouse
-from tests.jobs.job import SMALL, options_of, read_table, run_directory
+from tests.jobs.job import options_of, read_table, run_directory, small_job
 from tests.spark.standalone import ROOT
 from tests.steps import at_first
-from tests.warehouse.commands import RATINGS, done
+from tests.warehouse.commands import done
 from tests.warehouse.judges import Place
 from tests.warehouse.servers import RunningRedis
 from tests.warehouse.tables import IDS, RUN_DATE, record
@@ -57,15 +57,8 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_a_run_publishes_to_the_sink_and_a_service_finds_its_lists(redis_server: RunningRedis, tmp_path: Path) -> None:
-    (tmp_path / "ratings.csv").write_text(RATINGS)
-    settings = {
-        **SMALL,
-        "input.path": tmp_path / "ratings.csv",
-        "input.format": "csv",
-        "output.path": tmp_path / "out",
-        "recommend.extra": "[overlap]",
-        SETTING: f"{{url: '{redis_server.url}', namespace: shop}}",
-    }
+    own = {"recommend.extra": "[overlap]", SETTING: f"{{url: '{redis_server.url}', namespace: shop}}"}
+    settings = {**small_job(tmp_path, 12, 10), **own}
     done("retrain", *options_of(settings))
     expected = read_table(run_directory(tmp_path / "out"), "recommendations")
     with redis_server.reader() as client:

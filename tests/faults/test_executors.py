@@ -143,9 +143,7 @@ def same_tables(folder: Path, run: str) -> None:
 # The first test of a file waits for all runs.
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("run", DISTURBED)
-def test_a_disturbed_run_publishes_the_tables_of_an_undisturbed_one(
-    run: str, folder: Path, runs: dict[str, Any]
-) -> None:
+def test_a_disturbed_run_publishes_the_tables_of_a_quiet_one(run: str, folder: Path, runs: dict[str, Any]) -> None:
     assert runs[run]["code"] == 0, runs[run]
     assert runs[run]["left"] == []
     same_tables(folder, run)

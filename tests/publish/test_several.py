@@ -259,9 +259,7 @@ def test_a_place_found_different_afterwards_takes_all_back(sinks: Several, monke
 
 
 @pytest.mark.parametrize("step", ["commit", "shown"])
-def test_a_rollback_before_or_during_the_verification_stays(
-    step: str, sinks: Several, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rollback_around_the_verification_stays(step: str, sinks: Several, monkeypatch: pytest.MonkeyPatch) -> None:
     right = shelf(sinks, 1)
     at_first(monkeypatch, right, step, partial(right.labels.update, dict(right.labels)), after=step == "commit")
     run(sinks, "second")

@@ -55,9 +55,7 @@ def test_java_home_comes_first_then_java_on_path(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(("version", "major"), [("1.8", 8), ("25", 25)])
-def test_another_version_is_passed_over(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, major: int
-) -> None:
+def test_other_versions_are_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, major: int) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "other", version).parent.parent))
     monkeypatch.setenv("PATH", f"{fake_java(tmp_path / 'good', '21').parent}:/bin:/usr/bin")
     assert java.ensure_java() == (tmp_path / "good", 21, "java on PATH")

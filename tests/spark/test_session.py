@@ -222,9 +222,7 @@ def test_what_spark_submit_was_told_stands(tmp_path: Path) -> None:
     assert {worker["python"] for worker in found["workers"]} == {sys.executable}
 
 
-def test_what_java_could_not_start_with_is_named_before_it_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_java_could_not_start_with_is_named_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = {"few": (256, 512), "enough": (256, 4096)}
     raised = []
     monkeypatch.setattr(session.resource, "setrlimit", lambda _, limit: raised.append(limit))

@@ -70,9 +70,7 @@ def test_an_empty_file_is_nobodys_word_and_its_number_is_taken() -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-def test_an_empty_file_that_is_written_after_all_is_no_other_ones_base(
-    when: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_file_that_is_written_after_all_is_no_base(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever noted it as empty, and then the word of the run before, is too late."""
     files = NumberedObjects()
     files.write_over(PATH, b"base", None)

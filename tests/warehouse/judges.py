@@ -62,6 +62,10 @@ class Place:
         return all(set(self.judge(table)["run_id"]) == {run_id} for table in self.names)
 
 
+# Opens a warehouse of a kind, in a namespace of the test's own if none is given.
+Opened = Callable[..., Place]
+
+
 def open_place(
     kind: str,
     namespace: str,

@@ -73,9 +73,7 @@ def test_a_hive_table_has_no_snapshots(spark: SparkSession) -> None:
         pin_snapshot(spark, InputConfig(format="table", table="inputs_hive.nothing"))
 
 
-def test_postgresql_gives_a_table_or_a_query(
-    spark: SparkSession, postgresql: Postgresql, database: psycopg.Connection
-) -> None:
+def test_postgresql_is_an_input(spark: SparkSession, postgresql: Postgresql, database: psycopg.Connection) -> None:
     database.execute("create table ratings_in (reader bigint, book bigint, stars real)")
     database.execute("insert into ratings_in values (1, 10, 3), (1, 11, 4), (2, 10, 5)")
     database.execute("create table books_in (book bigint, shelf text)")

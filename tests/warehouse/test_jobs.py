@@ -1,8 +1,8 @@
 """The job with warehouses, on an object store and on HDFS: killed, run again, listed, rolled back by one command."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import psycopg
@@ -54,9 +54,7 @@ def judges_of(scratch: Path, database: psycopg.Connection, namespace: str) -> li
     return [hadoop_judge(scratch, namespace), postgresql_judge(database, namespace)]
 
 
-def test_a_run_publishes_the_same_rows_to_all_places(
-    settings: Path, scratch: Path, database: psycopg.Connection
-) -> None:
+def test_a_run_publishes_the_same_rows_everywhere(settings: Path, scratch: Path, database: psycopg.Connection) -> None:
     own = {**places_named("gate", scratch), "recommend.extra": "[overlap]"}
     done("retrain", "--config", settings, *options_of(own))
     run, judges = current_run(str(scratch / "gate")), judges_of(scratch, database, "gate")
@@ -79,7 +77,7 @@ def test_a_run_publishes_the_same_rows_to_all_places(
 
 @pytest.mark.long
 def test_killed_between_two_warehouses_the_same_command_ends_whole_and_rollback_takes_all_places_back(
-    settings: Path, scratch: Path, database: psycopg.Connection, record_property: Callable[[str, object], None]
+    settings: Path, scratch: Path, database: psycopg.Connection, record_property: Any
 ) -> None:
     record_property("tried", 3)
     output, command = str(scratch / "nightly"), ["retrain", "--config", str(settings)]
@@ -128,8 +126,8 @@ def test_killed_between_two_warehouses_the_same_command_ends_whole_and_rollback_
 
 
 @pytest.mark.long
-def test_killed_inside_the_commits_to_hive_and_delta_the_same_command_ends_whole(
-    settings: Path, scratch: Path, record_property: Callable[[str, object], None]
+def test_killed_in_hive_and_delta_the_same_command_ends_whole(
+    settings: Path, scratch: Path, record_property: Any
 ) -> None:
     """In processes of their own, one after the other: the metastore of these tests is one process's at a time."""
     record_property("tried", 2)
@@ -200,9 +198,7 @@ def on_a_store(scratch: Path, name: str, place: str, conf: dict[str, str]) -> Pa
     return settings_file(scratch, name, conf, **sections, model={"checkpoint_seconds": 1})
 
 
-def test_any_file_system_takes_the_record_of_a_run_that_a_warehouse_publishes(
-    scratch: Path, spark: SparkSession
-) -> None:
+def test_any_file_system_takes_the_record_of_a_run_in_a_warehouse(scratch: Path, spark: SparkSession) -> None:
     """By viewfs, which here leads to a folder: nothing is known of it. Without a warehouse it is refused."""
     folder, output = scratch / "any", "viewfs://shop/data/nightly"
     folder.mkdir()
@@ -225,9 +221,7 @@ def test_any_file_system_takes_the_record_of_a_run_that_a_warehouse_publishes(
     assert current_run(output, spark).record["warehouses"].keys() == {"iceberg"}
 
 
-def test_a_run_on_s3_is_killed_and_run_again_listed_and_rolled_back(
-    scratch: Path, store: ObjectStore, spark: SparkSession
-) -> None:
+def test_a_run_on_s3_is_killed_run_again_rolled_back(scratch: Path, store: ObjectStore, spark: SparkSession) -> None:
     store.put("jobs/ratings.csv", RATINGS.encode())
     conf = {f"spark.hadoop.{name}": value for name, value in store.settings().items()}
     settings = on_a_store(scratch, "on-s3", f"s3a://{BUCKET}/jobs", conf)
@@ -266,9 +260,7 @@ def test_a_run_on_s3_is_killed_and_run_again_listed_and_rolled_back(
     assert [result.output for result in outputs if secret in result.output] == []
 
 
-def test_a_run_on_hdfs_is_stopped_and_goes_on_from_its_checkpoint(
-    hdfs: Hdfs, scratch: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_on_hdfs_goes_on(hdfs: Hdfs, scratch: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     spark.createDataFrame([(RATINGS,)], "value string").coalesce(1).write.text(f"{hdfs.uri}/jobs/ratings.csv")
     settings, output = on_a_store(scratch, "on-hdfs", f"{hdfs.uri}/jobs", {}), f"{hdfs.uri}/jobs/nightly"
 

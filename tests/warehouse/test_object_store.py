@@ -28,7 +28,7 @@ from dcrec_spark.storage.hadoop import HadoopFiles, Numbered, NumberedFiles, Obj
 from dcrec_spark.storage.protocol import ChangedError
 from tests.steps import at_first
 from tests.storage.stores import Dying, Killed
-from tests.warehouse.judges import Place, watching
+from tests.warehouse.judges import Opened, Place, watching
 from tests.warehouse.objects import BUCKET, Found, GoogleStorage, ObjectStore, reached
 from tests.warehouse.servers import Hdfs
 from tests.warehouse.tables import IDS, record, tables_of
@@ -106,9 +106,7 @@ def readers(output: Output, *expected: Found) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("output", ["s3", "gs"], indirect=True)
-def test_a_run_replaces_the_one_before_whole_and_one_that_is_kept_is_gone_back_to(
-    output: Output, spark: SparkSession
-) -> None:
+def test_a_run_replaces_the_one_before_whole_and_is_gone_back_to(output: Output, spark: SparkSession) -> None:
     output.publish("monday")
     with readers(output, whole("monday"), whole("tuesday", 3)):
         output.publish("tuesday", users=3)
@@ -127,9 +125,7 @@ def test_a_run_replaces_the_one_before_whole_and_one_that_is_kept_is_gone_back_t
 @pytest.mark.parametrize(
     ("output", "before"), [("s3", None), ("s3", "before"), ("gs", "before"), ("hdfs", "before")], indirect=["output"]
 )
-def test_of_two_publishers_one_wins_and_the_other_ends_with_5_and_leaves_nothing(
-    output: Output, before: str | None
-) -> None:
+def test_of_two_publishers_one_wins_and_the_other_ends_with_5(output: Output, before: str | None) -> None:
     if before is not None:
         output.publish(before)
     runs = [output.stage(name) for name in ("a", "b")]
@@ -173,7 +169,7 @@ def test_of_many_that_put_the_pointer_at_once_one_wins(output: Output, record_pr
 
 
 def test_of_two_publishers_to_several_places_the_late_one_leaves_all_of_them_to_the_other(
-    output: Output, opened: Callable[..., Place], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    output: Output, opened: Opened, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One has shown its tables in PostgreSQL already when another publishes to both; no lock holds it up."""
 

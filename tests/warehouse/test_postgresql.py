@@ -4,7 +4,6 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from dcrec_spark.publish.server import Server
 from dcrec_spark.publish.warehouse import StagedTables, new_token, staged_place
 from dcrec_spark.storage.staging import Content
 from tests.steps import at_first
-from tests.warehouse.judges import Place, watching
+from tests.warehouse.judges import Opened, Place, watching
 from tests.warehouse.servers import Postgresql
 from tests.warehouse.tables import IDS, RUN_DATE, record, tables_of
 
@@ -31,7 +30,7 @@ AWAY_SECONDS = 1.0
 
 
 @pytest.fixture
-def place(opened: Callable[..., Place]) -> Place:
+def place(opened: Opened) -> Place:
     """A schema of the test's own, with a run; two seconds of patience, and two runs that are kept."""
     made = opened("postgresql", keep=2)
     made.publish("old", names=NAMES)
@@ -59,9 +58,7 @@ def whole(run_id: str) -> frozenset[tuple[str, str, int]]:
     return frozenset((table, run_id, rows) for table, rows in ROWS.items())
 
 
-def test_a_lock_that_another_holds_ends_with_5_and_one_that_is_released_is_waited_for(
-    place: Place, database: psycopg.Connection
-) -> None:
+def test_a_lock_is_waited_for_and_ends_with_5(place: Place, database: psycopg.Connection) -> None:
     staged, warehouse = place.stage("run", names=NAMES), place.warehouse
     database.execute(LOCK.format(place.namespace))
     with pytest.raises(ConflictError, match=r"holds locks in .* for.over 2 s") as refusal:
@@ -86,8 +83,8 @@ def test_a_reader_in_a_transaction_sees_one_run(place: Place, database: psycopg.
     assert look(place) == whole("new")
 
 
-def test_what_a_dead_publisher_left_goes_and_what_a_living_one_stages_stays(
-    place: Place, opened: Callable[..., Place], database: psycopg.Connection
+def test_leftovers_of_the_dead_go_and_of_the_living_stay(
+    place: Place, opened: Opened, database: psycopg.Connection
 ) -> None:
     living, dead = opened("postgresql", place.namespace), opened("postgresql", place.namespace)
     staged = living.stage("living", names=LISTS)
@@ -101,9 +98,7 @@ def test_what_a_dead_publisher_left_goes_and_what_a_living_one_stages_stays(
     living.warehouse.discard(staged)
 
 
-def test_a_run_that_somebody_reads_stays_until_that_reader_has_ended(
-    place: Place, database: psycopg.Connection
-) -> None:
+def test_a_run_that_somebody_reads_stays_until_it_is_read(place: Place, database: psycopg.Connection) -> None:
     held = f"{place.namespace}.recommendations__{place.warehouse.now('recommendations')}"
     place.publish("two", names=NAMES)
     with database.transaction():
@@ -134,9 +129,7 @@ def publish_by_hand(warehouse: PostgresqlWarehouse, run_id: str) -> None:
     warehouse.verify(staged)
 
 
-def test_of_rollbacks_and_retentions_that_race_every_reader_finds_a_whole_run(
-    opened: Callable[..., Place], database: psycopg.Connection
-) -> None:
+def test_readers_find_whole_runs_while_rollbacks_race_retentions(opened: Opened, database: psycopg.Connection) -> None:
     """One publishes and removes, one goes back to the oldest run that it finds, until the first one has ended."""
     ours, other = opened("postgresql", keep=2, lock_seconds=60), opened("postgresql", keep=2, lock_seconds=60)
     publish_by_hand(ours.warehouse, "run-000")
@@ -170,9 +163,7 @@ def test_of_rollbacks_and_retentions_that_race_every_reader_finds_a_whole_run(
     assert back["done"] > 20
 
 
-def test_a_rank_twice_and_foreign_tables_are_refused(
-    opened: Callable[..., Place], database: psycopg.Connection
-) -> None:
+def test_a_rank_twice_and_foreign_tables_are_refused(opened: Opened, database: psycopg.Connection) -> None:
     place = opened("postgresql")
     rows = place.tables("twice")["recommendations"]
     with pytest.raises(AuditError, match=r"recommendations: Key \(user_id, rank\)=\(.*\) is duplicated"):
@@ -238,9 +229,7 @@ def test_what_another_publisher_removed_while_the_server_was_away_is_not_committ
     assert look(place) == whole("old")
 
 
-def test_a_password_is_read_from_a_file_and_never_repeated(
-    postgresql: Postgresql, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_password_of_a_file_is_never_repeated(postgresql: Postgresql, spark: SparkSession, tmp_path: Path) -> None:
     secret = tmp_path / "password"
     secret.write_text("hunter2\n")
     server = Server.open(postgresql.url, "publisher", str(secret), "warehouses.postgresql")

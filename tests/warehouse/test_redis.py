@@ -4,7 +4,6 @@ import json
 import signal
 import threading
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from tests.jobs.job import options_of, read_table, run_directory, small_job
 from tests.spark.standalone import ROOT
 from tests.steps import at_first
 from tests.warehouse.commands import done
-from tests.warehouse.judges import Place
+from tests.warehouse.judges import Opened, Place
 from tests.warehouse.servers import RunningRedis
 from tests.warehouse.tables import IDS, RUN_DATE, record
 
@@ -28,7 +27,7 @@ SETTING = "warehouses.other.redis"
 
 
 @pytest.fixture
-def place(opened: Callable[..., Place]) -> Place:
+def place(opened: Opened) -> Place:
     """Keys of the test's own, under which one run is shown; two are kept."""
     made = opened("redis", keep=2)
     made.publish("old")
@@ -86,9 +85,7 @@ def test_a_server_that_restarts_costs_time_and_not_the_run(
     assert {run.run_id for run in place.warehouse.runs()} == {"new", "old"}
 
 
-def test_unusable_servers_are_named(
-    place: Place, redis_server: RunningRedis, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_bad_servers_are_named(place: Place, redis_server: RunningRedis, spark: SparkSession, tmp_path: Path) -> None:
     with redis_server.reader() as client:
         client.config_set("maxmemory-policy", "allkeys-lru")
         try:

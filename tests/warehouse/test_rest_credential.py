@@ -72,9 +72,7 @@ def places_of(secret: str, folder: Path) -> list[Path]:
     return [file for file in folder.rglob("*") if file.is_file() and secret.encode() in file.read_bytes()]
 
 
-def test_a_run_is_read_and_published_with_the_credential_and_a_repeat_replaces_it(
-    gateway: Gateway, settings: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_publishes_with_the_credential(gateway: Gateway, settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CATALOG_CREDENTIAL", gateway.credential)
     output, refused = settings.parent / "out", len(gateway.refused)
 

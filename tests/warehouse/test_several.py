@@ -1,6 +1,5 @@
 """A directory and warehouses in one run: all or none."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from dcrec_spark.publish.protocol import publish
 from dcrec_spark.publish.several import Several
 from tests.steps import at_first
-from tests.warehouse.judges import Place, directory_judge
+from tests.warehouse.judges import Opened, directory_judge
 from tests.warehouse.tables import record, tables_of
 
 pytestmark = pytest.mark.warehouse
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.warehouse
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the second place", "after the second place"])
 def test_a_signal_between_two_commits_takes_all_places_back(
-    after: bool, spark: SparkSession, tmp_path: Path, opened: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+    after: bool, spark: SparkSession, tmp_path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As SIGTERM and Ctrl-C come: the first place is committed, and the directory, the last one, is not."""
     places = [opened("hive"), opened("postgresql", lock_seconds=5)]

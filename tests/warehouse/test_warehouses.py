@@ -1,7 +1,6 @@
 """What holds for every warehouse: readers find one run's tables, whole, whatever is published or taken back."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish import warehouse as warehouses
 from dcrec_spark.publish.warehouse import StagedTables
 from tests.spark.standalone import ROOT
-from tests.warehouse.judges import Place, sqlite_catalog
+from tests.warehouse.judges import Opened, Place, sqlite_catalog
 from tests.warehouse.tables import IDS, RUN_DATE, record
 
 pytestmark = pytest.mark.warehouse
@@ -27,7 +26,7 @@ KINDS = (*SINKS, "iceberg in a folder", "iceberg behind rest")
 
 
 @pytest.fixture(params=SINKS)
-def place(request: pytest.FixtureRequest, opened: Callable[..., Place]) -> Place:
+def place(request: pytest.FixtureRequest, opened: Opened) -> Place:
     return opened(request.param)
 
 
@@ -148,9 +147,7 @@ def holds(place: Place, scratch: Path, user: str, database: psycopg.Connection) 
 
 
 @pytest.mark.parametrize("place", ["hive", "iceberg behind sqlite", "delta", "postgresql"], indirect=True)
-def test_a_user_is_forgotten_by_the_steps_of_the_documentation(
-    place: Place, spark: SparkSession, scratch: Path, database: psycopg.Connection
-) -> None:
+def test_a_user_is_forgotten(place: Place, spark: SparkSession, scratch: Path, database: psycopg.Connection) -> None:
     place.warehouse.keep = 2
     gone = IDS[-4]
     place.publish("with", names=LISTS)
@@ -168,8 +165,8 @@ def test_a_user_is_forgotten_by_the_steps_of_the_documentation(
     spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
 
 
-def test_old_and_abandoned_tables_of_hive_go_and_a_foreign_one_is_refused(
-    opened: Callable[..., Place], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+def test_old_and_abandoned_tables_of_hive_go(
+    opened: Opened, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = opened("hive", "clear", keep=2)
     hive = place.warehouse
@@ -188,7 +185,7 @@ def test_old_and_abandoned_tables_of_hive_go_and_a_foreign_one_is_refused(
         hive.stage("run", {"mine": spark.range(1)}, {})
 
 
-def test_snapshots_name_their_run_and_only_kept_tags_stay(opened: Callable[..., Place], scratch: Path) -> None:
+def test_snapshots_name_their_run_and_only_kept_tags_stay(opened: Opened, scratch: Path) -> None:
     place = opened("iceberg behind sqlite", "tags", keep=2)
     for run_id in ("one", "two", "three", "four"):
         place.publish(run_id, 1, LISTS)
@@ -199,9 +196,7 @@ def test_snapshots_name_their_run_and_only_kept_tags_stay(opened: Callable[..., 
     assert set(table.refs()) == {"main", "dcrec_two", "dcrec_three", "dcrec_four"}
 
 
-def test_what_joins_a_branch_after_reading_it_back_is_refused(
-    opened: Callable[..., Place], spark: SparkSession
-) -> None:
+def test_what_joins_a_branch_after_reading_it_back_is_refused(opened: Opened, spark: SparkSession) -> None:
     place = opened("iceberg in a folder", "late")
     staged = place.stage("run", 1, LISTS)
     late = place.tables("late", 1, LISTS)["recommendations"]
@@ -211,7 +206,7 @@ def test_what_joins_a_branch_after_reading_it_back_is_refused(
     assert spark.table("lake.late.recommendations").count() == 0
 
 
-def test_a_database_of_its_catalog_s_name_is_published_to_and_rolled_back(opened: Callable[..., Place]) -> None:
+def test_a_database_of_its_catalog_s_name_is_published_to_and_rolled_back(opened: Opened) -> None:
     """Iceberg's procedures would take the database's name alone for the catalog's."""
     place = opened("iceberg behind sqlite", "sea")
     for run_id in ("one", "two"):
@@ -230,7 +225,7 @@ def test_folders_and_names_that_are_none_are_refused(place: Place) -> None:
         place.warehouse.stage("monday", {'x"; drop table runs; --': tables["recommendations"]}, {})
 
 
-def test_other_columns_than_the_table_has_are_named(opened: Callable[..., Place], spark: SparkSession) -> None:
+def test_other_columns_than_the_table_has_are_named(opened: Opened, spark: SparkSession) -> None:
     delta = opened("delta", "columns").warehouse
     spark.sql("CREATE TABLE columns.runs (id int, old string) USING delta")
     expected = (

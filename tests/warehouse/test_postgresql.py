@@ -220,6 +220,18 @@ def test_a_server_that_stays_away_is_named_and_has_the_tables_of_before_when_it_
     assert look(place) == whole("old")
 
 
+def test_the_new_connection_holds_what_the_broken_one_held(
+    place: Place, opened: Opened, postgresql: Postgresql
+) -> None:
+    session, staged = place.warehouse.session, place.stage("new", names=LISTS)
+    postgresql.stop(signal.SIGQUIT)
+    postgresql.start()
+    session.through_restarts(lambda: session.connection().execute("select 1"))
+    other = opened("postgresql", place.namespace).warehouse.session
+    assert other.has_holder(other.connection(), staged.token)
+    place.warehouse.discard(staged)
+
+
 def test_what_another_publisher_removed_while_the_server_was_away_is_not_committed(place: Place) -> None:
     staged = place.stage("new", names=NAMES)
     query = f"delete from {place.namespace}.dcrec_runs where token = %s"

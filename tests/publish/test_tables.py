@@ -47,10 +47,7 @@ BROKEN: dict[str, tuple[list[Any], str]] = {
     "a user twice": (2 * [SEEN_OF_ADA], "table user_overlap was not published: 1 rows beyond one for each user"),
     "worth more than there is": ([("ada", 3, 3.1, 0.1, 3.0, 2.0, 4.0)], WORTH),
     "worth nothing": ([("ada", 3, 0.0, 0.1, 3.0, 2.0, 4.0)], WORTH),
-    "more than certain": (
-        [("ada", 3, 2.5, 1.1, 3.0, 2.0, 4.0)],
-        "table user_overlap .*: 1 propensities that are no",
-    ),
+    "more than certain": ([("ada", 3, 2.5, 1.1, 3.0, 2.0, 4.0)], "table user_overlap .*: 1 propensities that are no"),
     "a mean below its bounds": ([("ada", 3, 2.5, 0.1, 1.0, 2.0, 4.0)], MEANS),
     "no bound": ([("ada", 3, 2.5, 0.1, 3.0, -math.inf, 4.0)], MEANS),
 }

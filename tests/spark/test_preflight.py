@@ -96,10 +96,7 @@ OF_3_9 = "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 
     ("found", "problem"),
     [
         ({"missing": {"everything": "it is not there"}}, "they run /workers/python, which cannot import everything "),
-        (
-            {"dcrec_spark": "0.0.1"},
-            "they run /workers/python with dcrec-spark 0.0.1 from /workers/",
-        ),
+        ({"dcrec_spark": "0.0.1"}, "they run /workers/python with dcrec-spark 0.0.1 from /workers/"),
         (OF_3_9, "they run Python 3.9 (python3), and the driver has Python 3.11"),
         ("/usr/bin/python3: No module named pyspark", "they run python3, which cannot import pyspark"),
         ('java.io.IOException: Cannot run program "python3": error=2', "python3 cannot be started"),

@@ -42,7 +42,7 @@ class DyingFiles(Dying, LocalFiles):
 
 
 class MemoryObjects:
-    """:class:`dcrec_spark.storage.protocol.Objects`; ``contents`` and ``times`` by path."""
+    """:class:`dcrec_spark.storage.protocol.Objects`; ``contents``, ``times`` and ``versions`` by path."""
 
     def __init__(self) -> None:
         self.contents: dict[str, bytes] = {}
@@ -53,16 +53,17 @@ class MemoryObjects:
         return f"memory://{path}"
 
     def exists(self, path: str) -> bool:
-        return path in self.contents or any(name.startswith(f"{path}/") for name in self.contents)
+        return any(name == path or name.startswith(f"{path}/") for name in self.contents)
 
     def list(self, path: str) -> list[Entry]:
-        inside = [name.removeprefix(f"{path}/") for name in self.contents if name.startswith(f"{path}/")]
-        files = [name for name in inside if "/" not in name]
-        directories = {name.partition("/")[0] for name in inside if "/" in name}
-        sizes = {name: len(self.contents[f"{path}/{name}"]) for name in files}
-        found = [Entry(name, False, sizes[name], self.times[f"{path}/{name}"]) for name in files]
-        # A directory has the time of whoever asks, as Hadoop has it.
-        return sorted([*found, *(Entry(name, True, 0, time.time()) for name in directories)])
+        found, now = set(), time.time()
+        for whole, content in self.contents.items():
+            if whole.startswith(f"{path}/"):
+                name, is_directory, _ = whole.removeprefix(f"{path}/").partition("/")
+                # A directory has the time of whoever asks, as Hadoop has it.
+                size, modified = (0, now) if is_directory else (len(content), self.times[whole])
+                found.add(Entry(name, bool(is_directory), size, modified))
+        return sorted(found)
 
     def read(self, path: str) -> bytes:
         if path not in self.contents:
@@ -72,10 +73,6 @@ class MemoryObjects:
     def sha256(self, path: str) -> str:
         return hashlib.sha256(self.read(path)).hexdigest()
 
-    def sync(self, path: str) -> None: ...
-
-    def make_directory(self, path: str) -> None: ...
-
     def write(self, path: str, content: bytes) -> None:
         self.contents[path], self.times[path] = content, time.time()
         self.versions[path] = f"{len(self.versions)}-{time.time_ns()}"
@@ -84,6 +81,8 @@ class MemoryObjects:
         for name in [name for name in self.contents if name == path or name.startswith(f"{path}/")]:
             del self.contents[name], self.times[name], self.versions[name]
 
+    def sync(self, path: str) -> None: ...
+    def make_directory(self, path: str) -> None: ...
     def check_writable(self, path: str) -> None: ...
 
     def version(self, path: str) -> str | None:

@@ -27,10 +27,9 @@ from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.publish import parquet
 from dcrec_spark.spark.session import build_session
 from tests.faults.orders import VARIABLE, Orders
-from tests.faults.programs import tell, told
 from tests.faults.test_driver import slowly
 from tests.jobs.job import SMALL, names_in, read_table, run_directory, run_retrain
-from tests.spark.standalone import environment, spark_home, standalone_cluster, wait_for
+from tests.spark.standalone import environment, spark_home, standalone_cluster, tell, told, wait_for
 
 pytestmark = pytest.mark.cluster
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from dcrec_spark.publish.parquet import ParquetSink
-from tests.faults.programs import tell, told
 from tests.faults.test_driver import few_ratings
 from tests.jobs.job import names_in, run_retrain
 from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
+from tests.spark.standalone import tell, told
 from tests.steps import at_first
 
 pytestmark = pytest.mark.process

@@ -22,7 +22,7 @@ from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.models.fitting.layout_settings import CollectedSize, Driver, LayoutSettings
 from dcrec_spark.spark.compat import frame_of_arrow
 from dcrec_spark.spark.session import build_session
-from tests.faults.programs import tell, told
+from tests.spark.standalone import tell, told
 
 pytestmark = pytest.mark.process
 

@@ -1,13 +1,15 @@
 """Processes of the tests: their environments and ends, and clusters on loopback."""
 
+import json
 import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyspark
 
@@ -62,6 +64,25 @@ def run_plain(
     """Run Python source in a process that makes its own session, as a user does; its workers run ``python``."""
     settings = {"JAVA_HOME": str(ensure_java().path), "OMP_NUM_THREADS": "1", "PYSPARK_PYTHON": python}
     return finished(sys.executable, "-c", program, *arguments, env={**plain_environment(), **settings}, cwd=cwd)
+
+
+def told(
+    module: str,
+    *words: object,
+    prefix: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    folder: Path = ROOT,
+    seconds: float = 800,
+) -> dict[str, Any]:
+    """What a module, run as a program, says in the last line of its standard output."""
+    command = [*prefix, sys.executable, "-m", module, *words]
+    run = finished(*command, env=environment or plain_environment(), cwd=folder, seconds=seconds)
+    assert run.returncode == 0, run.stderr[-10_000:]
+    return dict(json.loads(run.stdout.splitlines()[-1]))
+
+
+def tell(result: Mapping[str, Any]) -> None:
+    sys.stdout.write(f"{json.dumps(result)}\n")
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -1,6 +1,7 @@
-"""Another Spark than the pinned one: models go from one to the other, and a run publishes from executors to Iceberg.
+"""Another Spark than the pinned one, and Spark Connect: models go from one to the other; a run publishes to Iceberg.
 
 ``make test-spark`` names a Python with another Spark in DCREC_OTHER_PYTHON; else both are this one. A process each.
+Connect needs grpcio-status, of the extra warehouse-test.
 """
 
 import json
@@ -106,3 +107,29 @@ def test_a_run_on_executors_publishes_to_parquet_and_iceberg(tmp_path: Path) -> 
     verify(str(run_directory(tmp_path / "out")))
     runs = run_python(HERE, DCREC[-1], "runs", *options_of({"output.path": tmp_path / "out", **iceberg}))
     assert runs.count("current") == 1 + has_runtime, runs
+
+
+CONNECT = {"SPARK_REMOTE": "local[2]"}
+of_connect = pytest.mark.skipif(
+    series_of(pyspark.__version__) == "3.5", reason="its server is an archive of its own, and has no Arrow tables"
+)
+
+
+@of_connect
+def test_a_connect_session_keeps_the_contract_of_models() -> None:
+    """All of it, in one process."""
+    command = [HERE, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/models/test_contract.py"]
+    done = finished(*command, cwd=ROOT, env={**plain_environment(), **CONNECT})
+    assert done.returncode == 0, done.stdout
+    assert "12 passed" in done.stdout
+
+
+@of_connect
+def test_a_connect_session_says_what_a_classic_one_does(tmp_path: Path) -> None:
+    """Of a model that it has fitted and saved, which the classic session loads. Blocks are refused with a way out."""
+    connect = json.loads(run_python(HERE, MODELS, "save", tmp_path, "local", "blocks", **CONNECT).splitlines()[-1])
+    classic = json.loads(run_python(HERE, MODELS, "load", tmp_path, "local").splitlines()[-1])
+    assert (connect["session"], classic["session"]) == ("pyspark.sql.connect.session", "pyspark.sql.session")
+    assert connect["local"] == classic["local"]
+    assert len(classic["local"]["predictions"]) == 400
+    assert "needs a classic session (spark-submit), and this is one of Spark Connect" in connect["blocks"]

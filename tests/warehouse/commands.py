@@ -13,7 +13,7 @@ from click.testing import Result
 from dcrec_spark.jobs.cli import dcrec
 from tests.jobs.job import SMALL, in_sections, invoke
 from tests.spark.standalone import DCREC, ROOT, plain_environment
-from tests.warehouse.places import session_settings
+from tests.warehouse.servers import session_settings
 
 PAIRS = [(user, item, 1.0 + (user * item) % 5) for user in range(12) for item in range(10) if (user + item) % 3]
 RATINGS = "\n".join(["user,item,rating", *(f"{user},{item},{rating}" for user, item, rating in PAIRS)])

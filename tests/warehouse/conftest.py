@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.spark.session import build_session
 from tests.warehouse.judges import Opened, Place, open_place
 from tests.warehouse.objects import CREDENTIALS, ObjectStore, reached
-from tests.warehouse.places import session_settings
-from tests.warehouse.servers import Hdfs, Postgresql, RunningCatalog, RunningRedis
+from tests.warehouse.servers import Hdfs, Postgresql, RunningCatalog, RunningRedis, session_settings
 
 LONGEST = ("test_jobs.py", "test_warehouses.py", "test_object_store.py")
 

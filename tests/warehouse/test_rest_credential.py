@@ -16,8 +16,7 @@ from tests.jobs.job import SMALL, in_sections, names_in, record_of
 from tests.warehouse.commands import PAIRS, ended
 from tests.warehouse.gateway import EXCHANGE, SECRET, Gateway, running_gateway
 from tests.warehouse.judges import catalog_judge
-from tests.warehouse.places import archives_of
-from tests.warehouse.servers import RunningCatalog
+from tests.warehouse.servers import RunningCatalog, archives_of
 
 pytestmark = pytest.mark.warehouse
 

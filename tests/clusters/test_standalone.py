@@ -1,7 +1,4 @@
-"""Nodes that have nothing but Spark and Java: the commands of docs/how-to/run-on-a-cluster.md, as they stand there.
-
-Driver and nodes share nothing but Spark, so whatever the executors import came with the packed environment.
-"""
+"""The commands of docs/how-to/run-on-a-cluster.md on nodes that share nothing with the driver but Spark and Java."""
 
 import json
 from collections.abc import Iterator

@@ -1,10 +1,4 @@
-"""YARN on loopback: the command of docs/how-to/run-on-a-cluster.md in cluster mode, and the same in client mode.
-
-    python -m tests.clusters.test_yarn FOLDER JAR...
-
-The program has a resource manager and a node manager in one JVM, and FOLDER/conf/yarn-site.xml for HADOOP_CONF_DIR.
-It runs until its standard input ends.
-"""
+"""YARN on loopback: the command of docs/how-to/run-on-a-cluster.md in cluster mode, and the same in client mode."""
 
 import os
 import subprocess
@@ -125,6 +119,7 @@ def logs(found: set[Path]) -> str:
 
 
 def main(folder: Path, jars: list[str]) -> None:
+    """Run a resource manager and a node manager in one JVM until standard input ends; FOLDER/conf is for clients."""
     places = [f"-Dtest.build.data={folder}", f"-Djava.io.tmpdir={folder}"]
     port = launch_gateway(
         classpath=os.pathsep.join([*jars, f"{SPARK}/jars/*"]),  # Hadoop's client is one of Spark's jars

@@ -1,17 +1,9 @@
 """Run the code blocks of Markdown pages, in order, in one process with a plain Spark session.
 
-``python -m tests.docs.blocks REPORT PAGE...`` runs each page in a scratch directory and writes what happened
-to REPORT, as JSON. The pages share a JVM: whichever comes first starts Spark as a user would, with
-``SparkSession.builder.getOrCreate()``.
-
-=========  =======================================================================================================
-python     executed; the blocks of a page share their names
-bash       ``python jobs/x.py`` and ``dcrec`` are run in this process, ``make`` with ``--dry-run``, the rest by a shell
-yaml       checked as a configuration, and written to the file that its first line names
-text       output, tables, formulas: shown, not run
-=========  =======================================================================================================
-
-A block that cannot run here is preceded by ``<!-- skip: next "reason" -->``.
+``python -m tests.docs.blocks REPORT PAGE...`` writes what happened to REPORT, as JSON. The pages share a JVM: whichever
+comes first starts Spark as a user would. The Python blocks of a page share their names. Of bash, jobs and ``dcrec`` are
+run in this process, ``make`` with ``--dry-run``, the rest by a shell. YAML is checked as a configuration, and written to
+the file that its first line names. A block that cannot run here is preceded by ``<!-- skip: next "reason" -->``.
 """
 
 import contextlib

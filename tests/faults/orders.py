@@ -1,7 +1,4 @@
-"""Orders to break something, as files: whoever removes one has it, so each is carried out once and by one process.
-
-An order names a step of the job, which workers reach, and what to do to the one that reaches it first.
-"""
+"""Orders to break something at a step, as files: whoever removes one has it, so each is carried out by one process."""
 
 import os
 import signal

@@ -1,10 +1,4 @@
-"""The driver, stopped and killed while it stages: the tables of before are served, and the next run is whole.
-
-    python -m tests.faults.test_driver slowly recommendations retrain --set input.path=...
-    python -m tests.faults.test_driver audit SIGTERM retrain --set input.path=...
-
-The command line, but the rows of one table come slowly, or a signal comes as a step of the run begins.
-"""
+"""The driver, stopped and killed while it stages: the tables of before are served, and the next run is whole."""
 
 import json
 import os

@@ -1,9 +1,4 @@
-"""Executors and Python workers that die, tasks that fail or crawl: the published tables are those of a quiet run.
-
-    python -m tests.faults.test_executors FOLDER '{"spark.property": "value"}' one-run another-run ...
-
-The program runs the job on executors of its own, each run into FOLDER/<run>, and says what happened to it.
-"""
+"""Executors and Python workers that die, tasks that fail or crawl: the published tables are those of a quiet run."""
 
 import json
 import os

@@ -1,10 +1,4 @@
-"""Disks that are really full: exit 7, nothing published, the tables of before served; and on when there is room.
-
-    unshare --map-root-user --mount python -m tests.faults.test_full_disks FOLDER output
-    unshare --map-root-user --mount python -m tests.faults.test_full_disks FOLDER scratch
-
-The program runs the job on a small tmpfs, mounted for this process alone: its output, or Spark's local directory.
-"""
+"""Disks that are really full: exit 7, nothing published, the tables of before served; and on when there is room."""
 
 import re
 import subprocess
@@ -27,7 +21,7 @@ SIZE, PAGE = 2**20, 4096
 
 
 def on_a_small(which: str, folder: Path) -> dict[str, Any]:
-    """What the program says, in a mount namespace of its own: what is mounted there goes with it."""
+    """What this module says as a program, in a mount namespace of its own: its small tmpfs goes with it."""
     return told(__name__, folder, which, prefix=["unshare", "--map-root-user", "--mount"])
 
 

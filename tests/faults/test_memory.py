@@ -1,8 +1,4 @@
-"""Fits whose blocks memory does not hold, and fits in the driver's process, which need no more than they are said to.
-
-python -m tests.faults.test_memory little FOLDER
-python -m tests.faults.test_memory driver RATINGS RANK
-"""
+"""Fits whose blocks memory does not hold, and fits in the driver's process, which need no more than they are said to."""
 
 import ctypes
 import gc
@@ -83,10 +79,7 @@ def status(spark: SparkSession, what: str) -> list[dict[str, Any]]:
 
 
 def in_memory(fraction: str, file: Path) -> dict[str, Any]:
-    """Keep what both stages find; say which cached frames were on disk, and how many bytes were spilled.
-
-    Frames are named by the operators that have made them, and looked at after each iteration.
-    """
+    """Keep what both stages find; say which cached frames were on disk after an iteration, and how much was spilled."""
     conf = {"driver.memory": "1g", "sql.shuffle.partitions": "2", "ui.enabled": "true", "ui.port": "0"}
     conf["memory.fraction"] = fraction
     spark = build_session("memory", "local[2]", {f"spark.{name}": value for name, value in conf.items()})

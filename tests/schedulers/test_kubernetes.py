@@ -1,7 +1,4 @@
-"""What Kubernetes is given: the files of examples/kubernetes and the pod that spark-submit asks for, by their schemas.
-
-There is no cluster here: a server on loopback takes what it is sent, and sends it back as Kubernetes does.
-"""
+"""What Kubernetes is given, by its schemas: the files of examples/kubernetes and the pod that spark-submit asks for."""
 
 import json
 import os

@@ -1,8 +1,4 @@
-"""A gateway before a REST catalog of Iceberg's, which refuses whoever has no bearer token of its own giving.
-
-It gives tokens at ``v1/oauth/tokens``, as the specification has it, for one client's id and secret, and for a token
-that is about to expire. All else is forwarded.
-"""
+"""A gateway before a REST catalog, which gives tokens by Iceberg's specification and refuses whoever has none."""
 
 import json
 import secrets

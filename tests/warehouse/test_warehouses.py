@@ -191,14 +191,17 @@ def test_old_and_abandoned_tables_of_hive_go(
 
 
 def test_snapshots_name_their_run_and_only_kept_tags_stay(opened: Opened, scratch: Path) -> None:
-    place = opened("iceberg behind sqlite", "tags", keep=2)
+    """In a database of its catalog's name, which alone Iceberg's procedures would take for the catalog's."""
+    place = opened("iceberg behind sqlite", "sea", keep=2)
     for run_id in ("one", "two", "three", "four"):
         place.publish(run_id, 1, LISTS)
-    table = sqlite_catalog(scratch).load_table("tags.recommendations")
+    table = sqlite_catalog(scratch).load_table("sea.recommendations")
     summary = table.current_snapshot().summary.additional_properties  # type: ignore[union-attr]
     assert (summary["dcrec.run_id"], summary["dcrec.run_date"]) == ("four", RUN_DATE.isoformat())
     # The oldest are dropped when the next run is staged.
     assert set(table.refs()) == {"main", "dcrec_two", "dcrec_three", "dcrec_four"}
+    place.warehouse.restore("three")
+    assert set(place.judge("recommendations")["run_id"]) == {"three"}
 
 
 def test_what_joins_a_branch_after_reading_it_back_is_refused(opened: Opened, spark: SparkSession) -> None:
@@ -209,16 +212,6 @@ def test_what_joins_a_branch_after_reading_it_back_is_refused(opened: Opened, sp
     with pytest.raises(ConflictError, match="something else was written to branch"):
         place.warehouse.commit(staged, record("run"))
     assert spark.table("lake.late.recommendations").count() == 0
-
-
-def test_a_database_of_its_catalog_s_name_is_published_to_and_rolled_back(opened: Opened) -> None:
-    """Iceberg's procedures would take the database's name alone for the catalog's."""
-    place = opened("iceberg behind sqlite", "sea")
-    for run_id in ("one", "two"):
-        place.publish(run_id, 1, LISTS)
-        assert set(place.judge("recommendations")["run_id"]) == {run_id}
-    place.warehouse.restore("one")
-    assert set(place.judge("recommendations")["run_id"]) == {"one"}
 
 
 @pytest.mark.parametrize("place", ["postgresql"], indirect=True)

@@ -1,7 +1,4 @@
-"""Two weeks of a shop: every night new ratings and a retraining, and on some nights something goes wrong.
-
-One Iceberg table of ratings, read as of a snapshot. Three places to publish to: a directory, Iceberg and PostgreSQL.
-"""
+"""Two weeks of a shop: every night new ratings and a retraining, and on some nights something goes wrong."""
 
 import json
 import re

@@ -2,8 +2,8 @@
 
 ``python -m tests.docs.blocks REPORT PAGE...`` writes what happened to REPORT, as JSON. The pages share a JVM: whichever
 comes first starts Spark as a user would. The Python blocks of a page share their names. Of bash, jobs and ``dcrec`` are
-run in this process, ``make`` with ``--dry-run``, the rest by a shell. YAML is checked as a configuration, and written to
-the file that its first line names. A block that cannot run here is preceded by ``<!-- skip: next "reason" -->``.
+run in this process, ``make`` with ``--dry-run``, the rest by a shell. YAML is checked as a configuration, and written
+to the file that its first line names. A block that cannot run here is preceded by ``<!-- skip: next "reason" -->``.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Fits whose blocks memory does not hold, and fits in the driver's process, which need no more than they are said to."""
+"""Fits whose blocks memory does not hold, and fits in the driver's process, which take no more than is said."""
 
 import ctypes
 import gc

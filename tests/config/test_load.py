@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -148,15 +147,10 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, text: str, words: s
     assert words in str(caught.value)
 
 
-def space_of(*overrides: str) -> dict[str, Any]:
-    return load_config(AllSettings, None, ["tuning.trials=30", *overrides]).tuning.space
-
-
 def test_names_are_dotted_from_the_command_line_and_from_a_file() -> None:
-    assert space_of("tuning.space.exposure.rank=[5,10]", "tuning.space.outcome.rank={low: 2, high: 9, int: true}") == {
-        "exposure.rank": (5, 10),
-        "outcome.rank": Range(low=2, high=9, int=True),
-    }
+    space = ["tuning.space.exposure.rank=[5,10]", "tuning.space.outcome.rank={low: 2, high: 9, int: true}"]
+    found = load_config(AllSettings, None, ["tuning.trials=30", *space]).tuning.space
+    assert found == {"exposure.rank": (5, 10), "outcome.rank": Range(low=2, high=9, int=True)}
     written = AllSettings.model_validate(
         {"tuning": {"space": {"outcome.reg_param": [0, "1"], "outcome.unobserved_weight": [None, 5]}}}
     )

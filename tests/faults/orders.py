@@ -54,10 +54,5 @@ def carry_out(action: str, executor: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     elif action == "task":
         raise OrderedFailure("a task was told to fail")
-    elif action == "stall" and _attempt() == 0:
+    elif action == "stall" and ((context := TaskContext.get()) is None or context.attemptNumber() == 0):
         time.sleep(STALL_SECONDS)
-
-
-def _attempt() -> int:
-    context = TaskContext.get()
-    return 0 if context is None else context.attemptNumber()

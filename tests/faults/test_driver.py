@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from dcrec_spark.publish.parquet import ParquetSink, verify
 from tests.jobs.job import WEIGHTED, failure_of, names_in, options_of, ratings_file, read_table, run_directory
 from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
 from tests.spark.standalone import finished, plain_environment, wait_until
+from tests.steps import at_first
 
 pytestmark = pytest.mark.process
 
@@ -62,18 +64,6 @@ def slowly(table: str) -> Callable[..., int]:
         return write(files, path, rows, setting)
 
     return write_slowly
-
-
-def signal_at(step: str, number: int) -> None:
-    """Have this process get a signal as it begins a step of a run."""
-    place, name = STEPS[step]
-    begin = getattr(place, name)
-
-    def begin_with_a_signal(*given: Any, **named: Any) -> Any:
-        os.kill(os.getpid(), number)
-        return begin(*given, **named)
-
-    setattr(place, name, begin_with_a_signal)
 
 
 @pytest.fixture
@@ -179,7 +169,7 @@ if __name__ == "__main__":
     if what == "slowly":
         parquet.write_table = slowly(how)
     else:
-        signal_at(what, signal.Signals[how])
+        at_first(pytest.MonkeyPatch(), *STEPS[what], partial(os.kill, os.getpid(), signal.Signals[how]))
     main()
 
 

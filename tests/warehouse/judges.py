@@ -78,12 +78,14 @@ def open_place(
     """Open a warehouse whose server, if it has one, is the fixture of that name."""
     settings, home = (keep, RUN_DATE), scratch / "spark-warehouse" / f"{namespace}.db"
     warehouse: Any
+    judge: Judge
     match kind:
-        case "hive":
-            warehouse = HiveWarehouse(spark, namespace, *settings)
-            judge = hive_judge(warehouse, home)
-        case "delta":
-            warehouse, judge = DeltaWarehouse(spark, namespace, *settings), delta_judge(home)
+        case "hive":  # judged by PyArrow: the files of the table that the view names
+            hive = HiveWarehouse(spark, namespace, *settings)
+            warehouse, judge = hive, lambda table: pq.read_table(home / str(hive.now(table))).to_pandas()
+        case "delta":  # judged by delta-rs: the log and its files
+            delta = DeltaWarehouse(spark, namespace, *settings)
+            warehouse, judge = delta, lambda table: DeltaTable(str(home / table)).to_pyarrow_table().to_pandas()
         case "postgresql":
             server = Server.open(server_of("postgresql").url, "publisher", None, "test")
             warehouse = PostgresqlWarehouse(spark, server, namespace, *settings, lock_seconds)
@@ -103,16 +105,6 @@ def open_place(
             judge = catalog_judge(RestCatalog("rest", uri=server_of("rest_catalog").uri), namespace)
             warehouse = IcebergWarehouse(spark, f"rest.{namespace}", *settings)
     return Place(kind, namespace, warehouse, judge)
-
-
-def hive_judge(hive: HiveWarehouse, home: Path) -> Judge:
-    """The files of the table that the view names, by PyArrow."""
-    return lambda table: pq.read_table(home / str(hive.now(table))).to_pandas()
-
-
-def delta_judge(home: Path) -> Judge:
-    """The log and its files, by delta-rs."""
-    return lambda table: DeltaTable(str(home / table)).to_pyarrow_table().to_pandas()
 
 
 def hadoop_judge(scratch: Path, namespace: str) -> Judge:

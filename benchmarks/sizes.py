@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -27,7 +27,7 @@ from benchmarks import data
 from benchmarks.measure import measure_apart
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.spark.session import build_session
-from tests.spark.standalone import daemon, free_port, spark_home, wait_for_worker
+from tests.spark.standalone import spark_home, standalone_cluster
 
 # Of scores: above, ranking would take longer than all else.
 MOST_SCORES = 10**10
@@ -136,14 +136,10 @@ def cluster_of(size: Size) -> Iterator[tuple[str, dict[str, str]]]:
     if size.master != "standalone":
         yield size.master, {}
         return
-    with ExitStack() as running:
-        folder = Path(running.enter_context(tempfile.TemporaryDirectory()))
-        home, port = spark_home(folder), free_port()
-        here, address = ["--host", "127.0.0.1", "--webui-port", "0"], f"spark://127.0.0.1:{port}"
-        log = running.enter_context(daemon("Master", [*here, "--port", f"{port}"], home))
-        for number in (1, 2):
-            options = [*here, "--cores", "1", "--memory", "7g", "--work-dir", f"{folder}/work-{number}", address]
-            wait_for_worker(running.enter_context(daemon("Worker", options, home, number=number)), log)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        standalone_cluster(spark_home(Path(folder)), "127.0.0.1", "127.0.0.1", memory="7g") as address,
+    ):
         yield address, OF_STANDALONE
 
 

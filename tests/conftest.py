@@ -12,8 +12,7 @@ from dcrec_spark.config.secrets import forget_secrets
 from dcrec_spark.spark.compat import is_classic
 from dcrec_spark.spark.session import build_session
 from tests.promises import Recorder
-
-ROOT = Path(__file__).resolve().parent.parent
+from tests.spark.standalone import QUICK_PLANS, ROOT
 
 # The same examples on every run, and no limit on the first, slow one.
 settings.register_profile("house", derandomize=True, deadline=None)
@@ -49,17 +48,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "dcrec-spark tests",
         master="local[2]",
         conf={
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.adaptive.enabled": "false",
-            "spark.ui.enabled": "false",
-            "spark.default.parallelism": "2",
-            "spark.driver.memory": "2g",
-            # Every plan runs once or twice here: to compile it, twice over, takes longer. The tests in processes of
-            # their own, and those on clusters, run as users do.
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            # As in the Makefile; code of the quick compiler takes deeper stacks, and lineages are read by recursion.
-            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m",
+            **QUICK_PLANS,
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             # Workers find the tests' own functions, installed or not.
             "spark.executorEnv.PYTHONPATH": str(ROOT),

@@ -62,17 +62,8 @@ def read(file: Path) -> Results:
     return results
 
 
-def named(page: str) -> list[str]:
-    """Tests that the page names, as pytest takes them."""
-    return [f"{file}::{name}" for file, name in NAME.findall(page)]
-
-
-def fill(page: str, results: Results) -> str:
-    """Fill the last two columns of each row that names a test."""
-    return "\n".join(_fill_line(line, results) for line in page.split("\n"))
-
-
-def _fill_line(line: str, results: Results) -> str:
+def fill_line(line: str, results: Results) -> str:
+    """Fill the last two columns of a row that names a test."""
     found = NAME.search(line)
     if found is None or not line.startswith("|"):
         return line
@@ -82,24 +73,20 @@ def _fill_line(line: str, results: Results) -> str:
     return f"| {' | '.join([promise, fault, test, *columns])} |"
 
 
-def fill_counts(page: str, results: Results, day: str) -> str:
-    """Write date and counts of a run of all tests."""
-    counts = results.get(COUNTS, {})
-    shown = ", ".join(f"{counts.get(outcome, 0):,} {outcome}" for outcome in ("passed", "failed", "skipped"))
-    return LAST.sub(f"Last `make test-all`: {day}, {shown}.", page)
-
-
 def main(command: str, *given: str) -> None:
     """See the module."""
     page = PAGE.read_text(encoding="utf-8")
     if command == "named":
+        tests = [f"{file}::{name}" for file, name in NAME.findall(page)]
         warehouse = "warehouse" in given
-        sys.stdout.write(" ".join(t for t in named(page) if t.startswith("tests/warehouse/") == warehouse))
+        sys.stdout.write(" ".join(test for test in tests if test.startswith("tests/warehouse/") == warehouse))
         return
     results = read(Path(given[0]))
-    page = fill(page, results)
+    page = "\n".join(fill_line(line, results) for line in page.split("\n"))
     if command == "write-all":
-        page = fill_counts(page, results, datetime.now(UTC).date().isoformat())
+        counts, day = results.get(COUNTS, {}), datetime.now(UTC).date().isoformat()
+        shown = ", ".join(f"{counts.get(outcome, 0):,} {outcome}" for outcome in ("passed", "failed", "skipped"))
+        page = LAST.sub(f"Last `make test-all`: {day}, {shown}.", page)
     PAGE.write_text(page, encoding="utf-8")
 
 

@@ -46,20 +46,7 @@ def part_of(module: str) -> str:
 
 
 USES = {module: inner(list(ast.walk(tree))) for module, tree in MODULES.items()}
-FOREIGN = {
-    module: {name.split(".")[0] for name in imported(list(ast.walk(tree)))} - {ROOT} for module, tree in MODULES.items()
-}
-
-
-def strangers(part: str, allowed: set[str]) -> dict[str, set[str]]:
-    """Modules of a part that use another one than those allowed, and what they use."""
-    found = {
-        module: {used for used in uses if part_of(used) not in allowed | {part}}
-        for module, uses in USES.items()
-        if part_of(module) == part
-    }
-    assert found, f"no such part: {part}"
-    return {module: uses for module, uses in found.items() if uses}
+FOREIGN = {module: set(map(part_of, imported(list(ast.walk(tree))))) - {ROOT} for module, tree in MODULES.items()}
 
 
 def test_nothing_lies_loose_at_the_top() -> None:
@@ -88,7 +75,9 @@ def test_nothing_lies_loose_at_the_top() -> None:
     ],
 )
 def test_a_part_uses_only_what_lies_below_it(part: str, allowed: set[str]) -> None:
-    assert strangers(part, allowed) == {}
+    found = {module: set(map(part_of, uses)) for module, uses in USES.items() if part_of(module) == part}
+    assert found, f"no such part: {part}"
+    assert {module: strangers for module, used in found.items() if (strangers := used - allowed - {part})} == {}
 
 
 def test_the_engine_knows_no_model() -> None:
@@ -99,10 +88,8 @@ def test_the_engine_knows_no_model() -> None:
 
 @pytest.mark.parametrize("part", ["kernels", "errors", "settings", "config"])
 def test_arrays_and_settings_know_nothing_of_spark(part: str) -> None:
-    spark = {"pyspark", "py4j", "pyarrow"}
-    assert {
-        module: FOREIGN[module] & spark for module in MODULES if part_of(module) == part and FOREIGN[module] & spark
-    } == {}
+    used = {module: FOREIGN[module] & {"pyspark", "py4j", "pyarrow"} for module in MODULES if part_of(module) == part}
+    assert {module: names for module, names in used.items() if names} == {}
 
 
 def test_the_table_of_settings_needs_nothing_but_python() -> None:
@@ -156,11 +143,8 @@ def test_the_tests_mirror_the_tree() -> None:
     rooms = {path.parent.relative_to(PACKAGE).as_posix() for path in TREES} - {"."}
     folders = {path.parent.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")} - {"."}
     assert rooms - folders == set()
-    beside_the_package = {
-        "clusters", "docs", "examples", "faults", "packaging", "reference", "schedulers", "studies",
-        "warehouse",
-    }  # fmt: skip
-    assert folders - rooms == beside_the_package
+    beside_the_package = "clusters docs examples faults packaging reference schedulers studies warehouse"
+    assert folders - rooms == set(beside_the_package.split())
 
 
 def test_the_package_takes_nothing_through_its_own_front_door() -> None:
@@ -174,8 +158,7 @@ def test_the_package_takes_nothing_through_its_own_front_door() -> None:
 
 def test_every_module_says_what_it_is_for() -> None:
     """Empty files only mark a folder as a package."""
-    silent = [module for module, tree in MODULES.items() if tree.body and not ast.get_docstring(tree)]
-    assert silent == []
+    assert [module for module, tree in MODULES.items() if tree.body and not ast.get_docstring(tree)] == []
 
 
 # Names that Spark Connect does not have, and what leads to the JVM behind classic Spark.

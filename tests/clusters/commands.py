@@ -8,14 +8,12 @@ from pathlib import Path
 from tests.spark.standalone import ROOT, environment, finished
 
 HOW_TO = ROOT / "docs" / "how-to"
-_SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks_of(page: Path, heading: str, language: str) -> list[str]:
-    parts = _SECTION.split(page.read_text(encoding="utf-8"))
-    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
-    return [text for kind, text in _BLOCK.findall(sections[heading]) if kind == language]
+    _, _, section = page.read_text(encoding="utf-8").partition(f"\n## {heading}\n")
+    return [text for kind, text in _BLOCK.findall(section.partition("\n## ")[0]) if kind == language]
 
 
 def with_values(command: str, values: dict[str, str]) -> str:

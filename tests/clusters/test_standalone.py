@@ -1,11 +1,7 @@
-"""Nodes that have nothing but Spark and Java: the commands of docs/how-to/run-on-a-cluster.md, as they stand there.
-
-Driver and nodes share nothing but Spark, so whatever the executors import came with the packed environment.
-"""
+"""The commands of docs/how-to/run-on-a-cluster.md on nodes that share nothing with the driver but Spark and Java."""
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,7 +10,7 @@ from dcrec_spark.publish.parquet import verify
 from tests.clusters.commands import HOW_TO, blocks_of, run, with_values
 from tests.clusters.conftest import USERS
 from tests.jobs.job import read_table, record_of, run_directory
-from tests.spark.standalone import daemon, finished, free_port, wait_for_worker
+from tests.spark.standalone import finished, standalone_cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
@@ -23,15 +19,8 @@ PAGE = HOW_TO / "run-on-a-cluster.md"
 
 @pytest.fixture(scope="module")
 def master(place: Path) -> Iterator[str]:
-    port, home = free_port(), place / "spark"
-    local = ["--host", "127.0.0.1", "--webui-port", "0"]
-    with ExitStack() as running:
-        log = running.enter_context(daemon("Master", [*local, "--port", f"{port}"], home, bare=True))
-        for number in (1, 2):
-            options = ["--cores", "1", "--memory", "1g", "--work-dir", f"{place}/work-{number}"]
-            worker = daemon("Worker", [*local, *options, f"spark://127.0.0.1:{port}"], home, True, number)
-            wait_for_worker(running.enter_context(worker), log)
-        yield f"spark://127.0.0.1:{port}"
+    with standalone_cluster(place / "spark", "127.0.0.1", "127.0.0.1", bare=True) as address:
+        yield address
 
 
 def command(number: int, master: str) -> str:

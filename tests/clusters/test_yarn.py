@@ -1,10 +1,4 @@
-"""YARN on loopback: the command of docs/how-to/run-on-a-cluster.md in cluster mode, and the same in client mode.
-
-    python -m tests.clusters.test_yarn FOLDER JAR...
-
-The program starts a resource manager and a node manager in one JVM, as Hadoop's own tests do. It writes
-FOLDER/conf/yarn-site.xml, which is what HADOOP_CONF_DIR needs, and runs until its standard input ends.
-"""
+"""YARN on loopback: the command of docs/how-to/run-on-a-cluster.md in cluster mode, and the same in client mode."""
 
 import os
 import subprocess
@@ -86,11 +80,10 @@ def test_a_run_whose_driver_runs_in_a_container(packed: Path, yarn: dict[str, st
 
 
 def test_a_dry_run_whose_driver_runs_here(packed: Path, yarn: dict[str, str], place: Path) -> None:
-    command = (
-        ENVIRONMENT_AND_SUBMIT.replace("--deploy-mode cluster", "--deploy-mode client").strip()
-        + " --dry-run --set output.path=elsewhere"
+    command = ENVIRONMENT_AND_SUBMIT.replace("--deploy-mode cluster", "--deploy-mode client").strip()
+    done = run(
+        f"{command} --dry-run --set output.path=elsewhere", place, PYSPARK_DRIVER_PYTHON=".venv/bin/python", **yarn
     )
-    done = run(command, place, PYSPARK_DRIVER_PYTHON=".venv/bin/python", **yarn)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "environment/bin/pythonwithdcrec-spark" in "".join(done.stdout.split())
@@ -112,16 +105,12 @@ def test_in_cluster_mode_a_job_that_fails_ends_with_1_and_its_own_code_is_in_the
     assert f"User application exited with status {code}" in done.stdout + done.stderr
     new = containers(place) - before
     assert said in logs(new)
-    assert attempts(new) == {1}
+    # container_<cluster>_<application>_<attempt>_<number>
+    assert {int(path.name.split("_")[3]) for path in new} == {1}
 
 
 def containers(place: Path) -> set[Path]:
     return {path.parent for path in (place / "yarn").glob("**/container_*/stdout")}
-
-
-def attempts(found: set[Path]) -> set[int]:
-    """Attempts of an application that had containers: container_<cluster>_<application>_<attempt>_<number>."""
-    return {int(path.name.split("_")[3]) for path in found}
 
 
 def logs(found: set[Path]) -> str:
@@ -130,6 +119,7 @@ def logs(found: set[Path]) -> str:
 
 
 def main(folder: Path, jars: list[str]) -> None:
+    """Run a resource manager and a node manager in one JVM until standard input ends; FOLDER/conf is for clients."""
     places = [f"-Dtest.build.data={folder}", f"-Djava.io.tmpdir={folder}"]
     port = launch_gateway(
         classpath=os.pathsep.join([*jars, f"{SPARK}/jars/*"]),  # Hadoop's client is one of Spark's jars

@@ -1,24 +1,15 @@
 """Run the code blocks of Markdown pages, in order, in one process with a plain Spark session.
 
-``python -m tests.docs.blocks REPORT PAGE...`` runs each page in a scratch directory and writes what happened
-to REPORT, as JSON. The pages share a JVM: whichever comes first starts Spark as a user would, with
-``SparkSession.builder.getOrCreate()``.
-
-=========  =======================================================================================================
-python     executed; the blocks of a page share their names
-bash       ``python jobs/x.py`` and ``dcrec`` are run in this process, ``make`` with ``--dry-run``, the rest by a shell
-yaml       checked as a configuration, and written to the file that its first line names
-text       output, tables, formulas: shown, not run
-=========  =======================================================================================================
-
-A block that cannot run here is preceded by ``<!-- skip: next "reason" -->``.
+``python -m tests.docs.blocks REPORT PAGE...`` writes what happened to REPORT, as JSON. The pages share a JVM: whichever
+comes first starts Spark as a user would. The Python blocks of a page share their names. Of bash, jobs and ``dcrec`` are
+run in this process, ``make`` with ``--dry-run``, the rest by a shell. YAML is checked as a configuration, and written
+to the file that its first line names. A block that cannot run here is preceded by ``<!-- skip: next "reason" -->``.
 """
 
 import contextlib
 import io
 import json
 import os
-import re
 import runpy
 import shlex
 import shutil
@@ -27,9 +18,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest import SkipTest
@@ -37,19 +27,12 @@ from unittest import SkipTest
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
-ROOT = Path(__file__).resolve().parents[2]
+from dcrec_spark.config.jobs import AllSettings
+from dcrec_spark.config.load import load_config
+from dcrec_spark.jobs.command import main as main_command
+from tests.spark.standalone import ROOT
+
 LINKED = ("jobs", "conf", "examples", "docs", "studies")
-
-
-def parser() -> Sybil:
-    return Sybil(
-        [
-            PythonCodeBlockParser(),
-            CodeBlockParser("bash", run_shell),
-            CodeBlockParser("yaml", write_settings),
-            SkipParser(),
-        ]
-    )
 
 
 def run_shell(example: Example) -> None:
@@ -60,7 +43,7 @@ def run_shell(example: Example) -> None:
         if words[:1] == ["make"]:
             _run(["make", "--dry-run", "--directory", str(ROOT), *words[1:]])
         elif words[:1] == ["dcrec"]:
-            _run_here(words, _dcrec)
+            _run_here(words, main_command)
         elif words[:1] == ["python"] and words[1:2] and words[1].startswith("jobs/"):
             _run_here(words[1:], partial(runpy.run_path, words[1], run_name="__main__"))
         elif words:
@@ -74,44 +57,24 @@ def _run(command: Sequence[str]) -> None:
 
 def _run_here(words: Sequence[str], job: Any) -> None:
     """A job in this process, on the session that is there: its exit code has to be 0."""
-    before, sys.argv = sys.argv, list(words)
+    before, sys.argv, code = sys.argv, list(words), None
     try:
         job()
     except SystemExit as stop:
-        code = stop.code or 0
-    else:
-        code = 0
+        code = stop.code
     finally:
         sys.argv = before
-    assert code == 0, f"{shlex.join(words)} ended with {code}"
-
-
-def _dcrec() -> None:
-    import tomllib
-
-    target = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["dcrec"]
-    module, _, name = target.partition(":")
-    getattr(import_module(module), name)()
+    assert not code, f"{shlex.join(words)} ended with {code}"
 
 
 def write_settings(example: Example) -> None:
     """A configuration file: the name on its first line, its settings checked."""
-    from dcrec_spark.config.jobs import AllSettings
-    from dcrec_spark.config.load import load_config
-
     first, _, _ = str(example.parsed).partition("\n")
     name = first.removeprefix("#").strip()
     assert first.startswith("# "), "the first line of a yaml block names its file: # mine.yaml"
     assert name.endswith(".yaml"), name
     Path(name).write_text(str(example.parsed), encoding="utf-8")
     load_config(AllSettings, Path(name))
-
-
-@contextlib.contextmanager
-def scratch_directory() -> Iterator[None]:
-    """A directory for what pages write: Spark's JVM stays in the one that it was started in, so that all share it."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        yield
 
 
 def tidy_up() -> None:
@@ -124,17 +87,14 @@ def tidy_up() -> None:
             Path(path.name).symlink_to(path)
 
 
-def skipped(page: Path) -> list[str]:
-    return re.findall(r'<!-- skip: next "(.+?)" -->', page.read_text(encoding="utf-8"))
-
-
 def run_page(page: Path) -> dict[str, Any]:
     """Run a page in the current directory, which is tidied up first: the failure, None without, and the seconds."""
     result: dict[str, Any] = {"failure": None}
     start = time.monotonic()
     tidy_up()
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        document = parser().parse(page)
+        bash, yaml = CodeBlockParser("bash", run_shell), CodeBlockParser("yaml", write_settings)
+        document = Sybil([PythonCodeBlockParser(), bash, yaml, SkipParser()]).parse(page)
         document.namespace["__name__"] = "__main__"  # as in a script: what is defined there travels to workers by value
         for example in document:
             try:
@@ -153,7 +113,8 @@ def run_page(page: Path) -> dict[str, Any]:
 
 def main(report: str, pages: Sequence[str]) -> None:
     results = {}
-    with scratch_directory():
+    # Spark's JVM stays in the directory that it was started in, so that all pages share it.
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for page in pages:
             results[page] = run_page(Path(page))
             Path(report).write_text(json.dumps(results, indent=1), encoding="utf-8")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.spark.standalone import ROOT
+
 # The study is written by a program, and the promises are a table of tests.
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")] + [
     page for page in sorted((ROOT / "docs").rglob("*.md")) if "studies" not in page.parts

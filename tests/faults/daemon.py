@@ -1,8 +1,4 @@
-"""Spark's daemon of Python workers, whose workers obey orders (spark.python.daemon.module=tests.faults.daemon).
-
-What it changes is changed before workers are forked, so that each of them finds it where the package's functions are
-looked up by their names.
-"""
+"""Spark's daemon of Python workers, whose workers obey orders: what it changes is changed before they are forked."""
 
 import os
 from collections.abc import Callable

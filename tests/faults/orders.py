@@ -1,7 +1,4 @@
-"""Orders to break something, as files: whoever removes one has it, so each is carried out once and by one process.
-
-An order names a step of the job, which workers reach, and what to do to the one that reaches it first.
-"""
+"""Orders to break something at a step, as files: whoever removes one has it, so each is carried out by one process."""
 
 import os
 import signal
@@ -57,10 +54,5 @@ def carry_out(action: str, executor: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     elif action == "task":
         raise OrderedFailure("a task was told to fail")
-    elif action == "stall" and _attempt() == 0:
+    elif action == "stall" and ((context := TaskContext.get()) is None or context.attemptNumber() == 0):
         time.sleep(STALL_SECONDS)
-
-
-def _attempt() -> int:
-    context = TaskContext.get()
-    return 0 if context is None else context.attemptNumber()

@@ -1,7 +1,7 @@
 """Files of a published run that are truncated, missing, or have a byte flipped are named before they are used."""
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,9 +44,7 @@ def test_a_damaged_record_is_not_read(file: str, how: str, output: Path) -> None
         current_run(str(output))
 
 
-def test_no_byte_of_a_manifest_or_a_record_changes_unseen(
-    output: Path, record_property: Callable[[str, object], None]
-) -> None:
+def test_no_byte_of_a_manifest_or_a_record_changes_unseen(output: Path, record_property: Any) -> None:
     """Blanks between the parts of a manifest apart, which say nothing."""
     run = output / "run_id=r1"
     record_property("tried", sum((run / name).stat().st_size for name in (MANIFEST, RECORD)))
@@ -65,9 +63,7 @@ def test_no_byte_of_a_manifest_or_a_record_changes_unseen(
         assert unseen == [] or name == MANIFEST
 
 
-def test_a_damaged_pointer_names_no_run_or_the_same(
-    output: Path, record_property: Callable[[str, object], None]
-) -> None:
+def test_a_damaged_pointer_names_no_run_or_the_same(output: Path, record_property: Any) -> None:
     pointer = output / "CURRENT"
     whole = pointer.read_bytes()
     record_property("tried", 2 * len(whole) - 1)

@@ -1,19 +1,13 @@
-"""The driver, stopped and killed while it stages: the tables of before are served, and the next run is whole.
-
-    python -m tests.faults.test_driver slowly recommendations retrain --set input.path=...
-    python -m tests.faults.test_driver audit SIGTERM retrain --set input.path=...
-
-The command line, but the rows of one table come slowly, or a signal comes as a step of the run begins.
-"""
+"""The driver, stopped and killed while it stages: the tables of before are served, and the next run is whole."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +18,13 @@ from dcrec_spark.jobs import job, retrain
 from dcrec_spark.jobs.command import main
 from dcrec_spark.publish import parquet
 from dcrec_spark.publish.parquet import ParquetSink, verify
-from tests.faults.programs import ratings_in
-from tests.jobs.job import WEIGHTED, failure_of, names_in, options_of, read_table, run_directory
+from tests.jobs.job import WEIGHTED, failure_of, names_in, options_of, ratings_file, read_table, run_directory
 from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
-from tests.spark.standalone import finished, plain_environment
+from tests.spark.standalone import finished, plain_environment, wait_until
+from tests.steps import at_first
 
 pytestmark = pytest.mark.process
 
-RATINGS = [f"{u},{i},{1 + (u * i) % 5}" for u in range(40) for i in range(20) if (u + i) % 3]
 SMALL = {
     **WEIGHTED,
     "audit.exposure_check": "off",
@@ -40,6 +33,14 @@ SMALL = {
     "recommend.top_n": 4,
     "spark.master": "local[2]",
 }
+
+
+def few_ratings(folder: Path) -> dict[str, object]:
+    """Settings of a job on the ratings of 40 users, which publishes to ``out`` in the folder."""
+    ratings = ratings_file(folder, 40, 20)
+    return {**SMALL, "input.format": "csv", "input.path": ratings, "output.path": folder / "out"}
+
+
 # What a run calls as it begins a step, in the order of the steps. Readers have the new run from its commit on.
 STEPS: dict[str, tuple[Any, str]] = {
     "after-validation": (retrain, "check_exposures"),
@@ -65,23 +66,10 @@ def slowly(table: str) -> Callable[..., int]:
     return write_slowly
 
 
-def signal_at(step: str, number: int) -> None:
-    """Have this process get a signal as it begins a step of a run."""
-    place, name = STEPS[step]
-    begin = getattr(place, name)
-
-    def begin_with_a_signal(*given: Any, **named: Any) -> Any:
-        os.kill(os.getpid(), number)
-        return begin(*given, **named)
-
-    setattr(place, name, begin_with_a_signal)
-
-
 @pytest.fixture
 def settings(tmp_path: Path) -> dict[str, object]:
-    ratings = ratings_in(tmp_path, RATINGS)
     commit(stage_by_hand(tmp_path / "out", "old"), {})
-    return {**SMALL, "input.format": "csv", "input.path": ratings, "output.path": tmp_path / "out"}
+    return few_ratings(tmp_path)
 
 
 def is_writing_recommendations(output: Path) -> bool:
@@ -95,20 +83,14 @@ def is_writing_recommendations(output: Path) -> bool:
 @contextmanager
 def staging(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The job in a process group of its own, from when the first file of the recommendations is being written."""
+    command = [sys.executable, "-m", __name__, "slowly", "recommendations", "retrain", *options_of(settings)]
     with log.open("w") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-m", __name__, "slowly", "recommendations", "retrain", *options_of(settings)],
-            env=plain_environment(),
-            stdout=stream,
-            stderr=stream,
-            start_new_session=True,
+            command, env=plain_environment(), stdout=stream, stderr=stream, start_new_session=True
         )
         try:
-            deadline = time.monotonic() + 400
-            while not is_writing_recommendations(Path(str(settings["output.path"]))):
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, log.read_text()
-                time.sleep(0.02)
+            output = Path(str(settings["output.path"]))
+            wait_until(lambda: is_writing_recommendations(output), process, log, 400)
             yield process
         finally:
             process.kill()
@@ -146,9 +128,7 @@ def test_a_run_that_is_stopped_while_it_stages_says_what_it_has_left(
         assert trace not in log.read_text()
 
 
-def test_a_run_that_is_killed_while_it_stages_is_whole_when_it_is_run_again(
-    settings: dict[str, object], tmp_path: Path
-) -> None:
+def test_a_run_killed_while_it_stages_is_whole_when_run_again(settings: dict[str, object], tmp_path: Path) -> None:
     output, log = tmp_path / "out", tmp_path / "log"
     with staging(settings, log) as process:
         os.killpg(process.pid, signal.SIGKILL)
@@ -168,9 +148,7 @@ def test_a_run_that_is_killed_while_it_stages_is_whole_when_it_is_run_again(
 @pytest.mark.parametrize(
     "step", [pytest.param(step, marks=[] if step in AT_EVERY_CHANGE else pytest.mark.long) for step in STEPS]
 )
-def test_a_run_that_is_stopped_at_a_step_is_published_whole_or_not_at_all(
-    step: str, settings: dict[str, object], tmp_path: Path
-) -> None:
+def test_a_run_stopped_at_a_step_is_whole_or_not_there(step: str, settings: dict[str, object], tmp_path: Path) -> None:
     output = tmp_path / "out"
     command = [sys.executable, "-m", __name__, step, "SIGTERM", "retrain", *options_of(settings)]
     stopped = finished(*command, env=plain_environment())
@@ -191,7 +169,7 @@ if __name__ == "__main__":
     if what == "slowly":
         parquet.write_table = slowly(how)
     else:
-        signal_at(what, signal.Signals[how])
+        at_first(pytest.MonkeyPatch(), *STEPS[what], partial(os.kill, os.getpid(), signal.Signals[how]))
     main()
 
 

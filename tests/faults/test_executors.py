@@ -1,17 +1,13 @@
-"""Executors and Python workers that die, tasks that fail or crawl: the published tables are those of a quiet run.
-
-    python -m tests.faults.test_executors FOLDER '{"spark.property": "value"}' one-run another-run ...
-
-The program runs the job on executors of its own, each run into FOLDER/<run>, and says what happened to it.
-"""
+"""Executors and Python workers that die, tasks that fail or crawl: the published tables are those of a quiet run."""
 
 import json
 import os
+import re
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
@@ -26,10 +22,9 @@ from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.publish import parquet
 from dcrec_spark.spark.session import build_session
 from tests.faults.orders import VARIABLE, Orders
-from tests.faults.programs import ratings_in, tell, told
 from tests.faults.test_driver import slowly
 from tests.jobs.job import SMALL, names_in, read_table, run_directory, run_retrain
-from tests.spark.standalone import daemon, environment, free_port, spark_home, wait_for_worker
+from tests.spark.standalone import environment, spark_home, standalone_cluster, tell, told, wait_for
 
 pytestmark = pytest.mark.cluster
 
@@ -55,30 +50,31 @@ Order = tuple[str, str, int]
 class Fault:
     """What is ordered before a run, and after iterations of a stage; who dies while it writes a table; and settings."""
 
-    at_once: tuple[Order, ...] = ()
+    at_once: Order | None = None
     after: Mapping[tuple[str, int], Order] = field(default_factory=dict)
     killed_writing: str | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
 
+    def orders(self) -> list[str]:
+        given = [*filter(None, [self.at_once]), *self.after.values()]
+        return sorted(f"{step}.{action}" for step, action, times in given for _ in range(times))
 
-EXECUTOR_DIES: Order = ("update", "executor", 1)
-WORKER_DIES: Order = ("update", "worker", 1)
+
+NO_CHECKPOINTS = "executor-and-no-checkpoints"
+STAGE_1, STAGE_2 = {("exposure", LATE): ("update", "executor", 1)}, {("outcome", LATE): ("update", "executor", 1)}
+WORKERS = {("exposure", 2): ("update", "worker", 1), ("outcome", 2): ("update", "worker", 1)}
 FAULTS: dict[str, Fault] = {
     "undisturbed": Fault(),
-    "executor-in-stage-1": Fault(after={("exposure", LATE): EXECUTOR_DIES}),
-    "executor-in-stage-2": Fault(after={("outcome", LATE): EXECUTOR_DIES}),
-    "executor-while-ranking": Fault(at_once=(("rank", "executor", 1),)),
+    "executor-in-stage-1": Fault(after=STAGE_1),
+    "executor-in-stage-2": Fault(after=STAGE_2),
+    "executor-while-ranking": Fault(("rank", "executor", 1)),
     "executor-while-staging": Fault(killed_writing="recommendations"),
-    "executor-twice": Fault(after={("exposure", LATE): EXECUTOR_DIES, ("outcome", LATE): EXECUTOR_DIES}),
-    "executor-and-no-checkpoints": Fault(
-        after={("outcome", LATE): EXECUTOR_DIES}, settings={"engine.checkpoint_interval": 100}
-    ),
-    "worker": Fault((("rank", "worker", 1),), after={("exposure", 2): WORKER_DIES, ("outcome", 2): WORKER_DIES}),
-    "task-on-its-first-attempts": Fault(at_once=(("rank", "task", 3),), after={("outcome", 2): ("update", "task", 3)}),
-    "slow-tasks": Fault(at_once=(("rank", "stall", 1),), after={("outcome", 2): ("update", "stall", 1)}),
-}  # fmt: skip
-
-
+    "executor-twice": Fault(after={**STAGE_1, **STAGE_2}),
+    NO_CHECKPOINTS: Fault(after=STAGE_2, settings={"engine.checkpoint_interval": 100}),
+    "worker": Fault(("rank", "worker", 1), WORKERS),
+    "task-on-its-first-attempts": Fault(("rank", "task", 3), {("outcome", 2): ("update", "task", 3)}),
+    "slow-tasks": Fault(("rank", "stall", 1), {("outcome", 2): ("update", "stall", 1)}),
+}
 RATINGS = [f"{u},item {i},{1 + (u * i) % 5}" for u in range(60) for i in range(40) if (7 * u + 11 * i + u * i) % 4 == 0]
 USERS = len({line.partition(",")[0] for line in RATINGS})
 KEYS = {"recommendations": ["user_id", "rank"], "user_factors": ["id"], "item_factors": ["id"]}
@@ -91,16 +87,13 @@ DISTURBED = [
     for name in FAULTS
     if name not in ("undisturbed", "slow-tasks")
 ]
-NO_CHECKPOINTS = "executor-and-no-checkpoints"
-EXECUTOR_DIED = [
-    param for param in DISTURBED if str(param.values[0]).startswith("executor") and param.values[0] != NO_CHECKPOINTS
-]
+EXECUTOR_DIED = [param for param in DISTURBED if re.match("executor-(?!and-no)", str(param.values[0]))]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("faults")
-    ratings_in(made, RATINGS)
+    (made / "ratings.csv").write_text("\n".join(["user,item,rating", *RATINGS]))
     return made
 
 
@@ -121,23 +114,9 @@ def speculation(folder: Path, runs: dict[str, Any]) -> dict[str, Any]:
     """A session that starts slow tasks a second time: on another host, so that there have to be two."""
     eager = {"interval": "50ms", "multiplier": "1.5", "quantile": "0.3", "minTaskRuntime": "500ms"}
     conf = {"spark.speculation": "true", **{f"spark.speculation.{name}": value for name, value in eager.items()}}
-    with two_hosts(folder) as master:
+    with standalone_cluster(spark_home(folder), "127.0.0.1", "127.0.0.2") as master:
         conf |= {"spark.master": master, "spark.driver.host": "127.0.0.1"}
         return {**runs, **runs_told(folder, conf, "slow-tasks")}
-
-
-@contextmanager
-def two_hosts(folder: Path) -> Iterator[str]:
-    home, port = spark_home(folder), free_port()
-    address = f"spark://127.0.0.1:{port}"
-    of_worker = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", f"{folder}/work", address]
-    with ExitStack() as running:
-        on_master = ["--host", "127.0.0.1", "--port", f"{port}", "--webui-port", "0"]
-        log = running.enter_context(daemon("Master", on_master, home))
-        for number in (1, 2):
-            options = ["--host", f"127.0.0.{number}", *of_worker]
-            wait_for_worker(running.enter_context(daemon("Worker", options, home, number=number)), log)
-        yield address
 
 
 def same_tables(folder: Path, run: str) -> None:
@@ -158,28 +137,16 @@ def same_tables(folder: Path, run: str) -> None:
 # The first test of a file waits for all runs.
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("run", DISTURBED)
-def test_a_disturbed_run_publishes_the_tables_of_an_undisturbed_one(
-    run: str, folder: Path, runs: dict[str, Any]
-) -> None:
+def test_a_disturbed_run_publishes_the_tables_of_a_quiet_one(run: str, folder: Path, runs: dict[str, Any]) -> None:
     assert runs[run]["code"] == 0, runs[run]
     assert runs[run]["left"] == []
     same_tables(folder, run)
 
 
 def test_the_faults_have_happened(runs: dict[str, Any]) -> None:
-    expected: dict[str, tuple[list[str], int]] = {
-        "undisturbed": ([], 0),
-        "executor-in-stage-1": (["update.executor"], 0),
-        "executor-in-stage-2": (["update.executor"], 0),
-        "executor-while-ranking": (["rank.executor"], 0),
-        "executor-while-staging": ([], 1),
-        "executor-twice": (["update.executor"] * 2, 0),
-        NO_CHECKPOINTS: (["update.executor"], 0),
-        "worker": (["rank.worker", *["update.worker"] * 2], 0),
-        "task-on-its-first-attempts": ([*["rank.task"] * 3, *["update.task"] * 3], 0),
-    }
     for name, run in runs.items():
-        assert (run["carried_out"], len(run["killed_writing"])) == expected[name], name
+        assert run["carried_out"] == FAULTS[name].orders(), name
+        assert len(run["killed_writing"]) == (FAULTS[name].killed_writing is not None), name
         assert bool(run["lost"]) == name.startswith("executor"), name
 
 
@@ -190,8 +157,7 @@ AT_MOST_LOST = BLOCKS * int(str(SETTINGS["engine.checkpoint_interval"])) + BLOCK
 
 def done_again(run: str, runs: dict[str, Any]) -> int:
     """How many updates of blocks a run has made more than the undisturbed one."""
-    again: int = runs[run]["updates"] - runs["undisturbed"]["updates"]
-    return again
+    return int(runs[run]["updates"] - runs["undisturbed"]["updates"])
 
 
 @pytest.mark.parametrize("run", EXECUTOR_DIED)
@@ -213,22 +179,20 @@ def test_without_checkpoints_a_lost_executor_costs_more_than_it_may_with_them(ru
 def test_a_slow_task_that_is_started_twice_counts_once(folder: Path, speculation: dict[str, Any]) -> None:
     run = speculation["slow-tasks"]
     assert run["code"] == 0, run
-    assert run["carried_out"] == ["rank.stall", "update.stall"]
+    assert run["carried_out"] == FAULTS["slow-tasks"].orders()
     assert run["updates"] > speculation["undisturbed"]["updates"]  # by the copies that overtook
     same_tables(folder, "slow-tasks")
 
 
-def executors(spark: SparkSession) -> set[int]:
-    asked = spark.range(8, numPartitions=8).selectExpr("java_method('java.lang.ProcessHandle', 'current') as pid")
-    return {int(row.pid) for row in asked.collect()}
-
-
 def both_executors(spark: SparkSession) -> set[int]:
-    deadline = time.monotonic() + 60
-    while len(found := executors(spark)) < 2:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"executors: {found}")
-        time.sleep(0.2)
+    pid, found = "java_method('java.lang.ProcessHandle', 'current') as pid", set[int]()
+
+    def are_there() -> bool:
+        nonlocal found
+        found = {int(row.pid) for row in spark.range(8, numPartitions=8).selectExpr(pid).collect()}
+        return len(found) == 2
+
+    wait_for(are_there, lambda: f"executors: {found}")
     return found
 
 
@@ -253,25 +217,19 @@ def kill_the_writer(processes: set[int], part: str, stop: Event, killed: list[in
     """Kill the first of the processes that has a file open whose path holds ``part``."""
     while not stop.wait(0.01):
         for process in processes:
-            if any(part in name and ".parquet" in name for name in open_files_of(process)):
-                os.kill(process, signal.SIGKILL)
-                killed.append(process)
-                return
-
-
-def open_files_of(process: int) -> list[str]:
-    """Paths of what a process has open; none when it is gone."""
-    try:
-        return [os.readlink(link) for link in Path(f"/proc/{process}/fd").iterdir()]
-    except OSError:  # closed, or ended, while it was looked at
-        return []
+            with suppress(OSError):  # a file is closed, or the process ends, while it is looked at
+                links = map(os.readlink, Path(f"/proc/{process}/fd").iterdir())
+                if any(part in name and ".parquet" in name for name in links):
+                    os.kill(process, signal.SIGKILL)
+                    killed.append(process)
+                    return
 
 
 def run(name: str, folder: Path, spark: SparkSession, orders: Orders) -> dict[str, Any]:
     fault, before, killed, stop = FAULTS[name], both_executors(spark), list[int](), Event()
-    done, calls = orders.carried_out(), counted(orders)
-    for order in fault.at_once:
-        orders.place(*order)
+    done, calls = Counter(orders.carried_out()), counted(orders)
+    if fault.at_once:
+        orders.place(*fault.at_once)
     settings = {
         **SETTINGS,
         **fault.settings,
@@ -279,27 +237,25 @@ def run(name: str, folder: Path, spark: SparkSession, orders: Orders) -> dict[st
         "output.path": folder / name,
         "spark.checkpoint_dir": folder / "checkpoints",
     }
-    writer = Thread(target=kill_the_writer, args=(before, f"/{fault.killed_writing}/", stop, killed))
-    with mock.patch.object(Reporter, "listener", ordering(fault, orders)):
-        if fault.killed_writing is None:
-            outcome = run_retrain(settings)
-        else:
-            with mock.patch.object(parquet, "write_table", slowly(fault.killed_writing)):
-                writer.start()
-                outcome = run_retrain(settings)
-                stop.set()
-                writer.join()
-    now_done, now_calls = orders.carried_out(), counted(orders)
-    for order_done in done:
-        now_done.remove(order_done)
+    table = fault.killed_writing
+    with ExitStack() as running:
+        running.enter_context(mock.patch.object(Reporter, "listener", ordering(fault, orders)))
+        if table is not None:
+            running.enter_context(mock.patch.object(parquet, "write_table", slowly(table)))
+            writer = Thread(target=kill_the_writer, args=(before, f"/{table}/", stop, killed))
+            writer.start()
+            running.callback(writer.join)
+            running.callback(stop.set)
+        outcome = run_retrain(settings)
+    carried_out = Counter(orders.carried_out()) - done
     return {
         "code": outcome.code,
         "message": outcome.message,
-        "carried_out": now_done,
+        "carried_out": sorted(carried_out.elements()),
         "left": orders.open(),
         "killed_writing": killed,
         "lost": sorted(before - both_executors(spark)),
-        "updates": now_calls - calls,
+        "updates": counted(orders) - calls,
     }
 
 

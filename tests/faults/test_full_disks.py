@@ -1,11 +1,4 @@
-"""Disks that are really full: exit 7, nothing published, the tables of before served; and on when there is room.
-
-    unshare --map-root-user --mount python -m tests.faults.test_full_disks FOLDER output
-    unshare --map-root-user --mount python -m tests.faults.test_full_disks FOLDER scratch
-
-The program runs the job on tmpfs of some hundred kilobytes, mounted for this process alone. The first has its output
-there, the second Spark's local directory.
-"""
+"""Disks that are really full: exit 7, nothing published, the tables of before served; and on when there is room."""
 
 import re
 import subprocess
@@ -16,10 +9,11 @@ from typing import Any
 import pytest
 
 from dcrec_spark.publish.parquet import ParquetSink
-from tests.faults.programs import ratings_in, tell, told
-from tests.faults.test_driver import RATINGS, SMALL
+from tests.faults.test_driver import few_ratings
 from tests.jobs.job import names_in, run_retrain
 from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
+from tests.spark.standalone import tell, told
+from tests.steps import at_first
 
 pytestmark = pytest.mark.process
 
@@ -27,8 +21,7 @@ SIZE, PAGE = 2**20, 4096
 
 
 def on_a_small(which: str, folder: Path) -> dict[str, Any]:
-    """What the program says, in a mount namespace of its own: what is mounted there goes with it."""
-    ratings_in(folder, RATINGS)
+    """What this module says as a program, in a mount namespace of its own: its small tmpfs goes with it."""
     return told(__name__, folder, which, prefix=["unshare", "--map-root-user", "--mount"])
 
 
@@ -132,19 +125,12 @@ def full_scratch(settings: dict[str, object], folder: Path) -> dict[str, Any]:
     scratch, output = mounted(folder / "scratch", 32 * SIZE), folder / "out"
     commit(stage_by_hand(output, "old"), {})
     given = {**settings, "model.checkpoint_seconds": 0, "spark.conf.spark.local.dir": scratch}
-    stage = ParquetSink.stage
-
-    def stage_without_room(*given: Any, **named: Any) -> Any:
-        fill(scratch, 0)
-        return stage(*given, **named)
-
-    ParquetSink.stage = stage_without_room  # type: ignore[method-assign]
-    result = {"staging": run(given, output)}
-    ParquetSink.stage = stage  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        at_first(patch, ParquetSink, "stage", lambda: fill(scratch, 0))
+        result = {"staging": run(given, output)}
     return {**result, "from the start": run(given, output)}
 
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    common = {**SMALL, "input.format": "csv", "input.path": place / "ratings.csv"}
-    tell({"output": full_output, "scratch": full_scratch}[sys.argv[2]](common, place))
+    tell({"output": full_output, "scratch": full_scratch}[sys.argv[2]](few_ratings(place), place))

@@ -1,8 +1,4 @@
-"""Fits whose blocks memory does not hold, and fits in the driver's process, which need no more than they are said to.
-
-python -m tests.faults.test_memory little FOLDER
-python -m tests.faults.test_memory driver RATINGS RANK
-"""
+"""Fits whose blocks memory does not hold, and fits in the driver's process, which take no more than is said."""
 
 import ctypes
 import gc
@@ -22,7 +18,7 @@ from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.models.fitting.layout_settings import Driver, LayoutSettings
 from dcrec_spark.spark.compat import frame_of_arrow
 from dcrec_spark.spark.session import build_session
-from tests.faults.programs import tell, told
+from tests.spark.standalone import tell, told
 
 pytestmark = pytest.mark.process
 
@@ -50,11 +46,7 @@ def seen(folder: Path) -> dict[str, Any]:
 
 
 def test_what_has_no_room_in_memory_goes_to_disk(seen: dict[str, Any]) -> None:
-    """Blocks, results, and the sorts that bring the two together.
-
-    What is shuffled is written without a sort, which Spark needs on the way to more than 200 blocks only
-    (``spark.shuffle.sort.bypassMergeThreshold``): of shuffles that spill nothing is tried here.
-    """
+    """Blocks, results, and the sorts that bring the two together. Shuffles sort on the way to over 200 blocks only."""
     assert set(seen["little"]["on_disk"]) >= CACHED
     assert seen["little"]["spilled"] > 0
     assert seen["roomy"] == {"on_disk": [], "spilled": 0}
@@ -83,15 +75,11 @@ def status(spark: SparkSession, what: str) -> list[dict[str, Any]]:
     """Ask Spark's own page, which says what it has put on disk."""
     context = spark.sparkContext
     with urlopen(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/{what}") as answer:
-        found: list[dict[str, Any]] = json.load(answer)
-    return found
+        return list(json.load(answer))
 
 
 def in_memory(fraction: str, file: Path) -> dict[str, Any]:
-    """Keep what both stages find; say which cached frames were on disk, and how many bytes were spilled.
-
-    Frames are named by the operators that have made them, and looked at after each iteration.
-    """
+    """Keep what both stages find; say which cached frames were on disk after an iteration, and how much was spilled."""
     conf = {"driver.memory": "1g", "sql.shuffle.partitions": "2", "ui.enabled": "true", "ui.port": "0"}
     conf["memory.fraction"] = fraction
     spark = build_session("memory", "local[2]", {f"spark.{name}": value for name, value in conf.items()})
@@ -122,8 +110,7 @@ def drawn(spark: SparkSession, number: int) -> DataFrame:
 
 def size(name: str) -> int:
     """Read a size of this process from what the kernel knows of it."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1]) * 1024
+    return 1024 * int(Path("/proc/self/status").read_text().partition(f"{name}:")[2].split()[0])
 
 
 def in_the_driver(number: int, rank: int) -> dict[str, float]:
@@ -156,14 +143,14 @@ def in_the_driver(number: int, rank: int) -> dict[str, float]:
 
 def estimates_of(model: Any) -> dict[str, Any]:
     """Everything that a fit estimates, as plain numbers."""
-    tables = dict(zip(("users", "items"), model.factorTables(), strict=True))
-    rows = {
-        name: [[v for c in row.asDict() if c not in ("id", "bias") for v in np.ravel(row[c]).tolist()] for row in
-               table.orderBy("id").collect()]
-        for name, table in tables.items()
-    }  # fmt: skip
+
+    def numbers(table: DataFrame) -> list[list[float]]:
+        rows = table.orderBy("id").drop("id", "bias").collect()
+        return [[value for column in row for value in np.ravel(column).tolist()] for row in rows]
+
+    users, items = map(numbers, model.factorTables())
     histories = {"elbo": model.exposureModel.elboHistory, "loss": model.objectiveHistory}
-    return {**rows, **histories, "intercept": model.intercept}
+    return {"users": users, "items": items, **histories, "intercept": model.intercept}
 
 
 if __name__ == "__main__":

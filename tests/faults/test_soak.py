@@ -2,8 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +16,7 @@ MEMORY = {"python_mb", "jvm_mb", "jvm_heap_mb"}
 @pytest.mark.process
 @pytest.mark.long
 @pytest.mark.parametrize("options", [["--runs", "6"], ["--runs", "2", "--own-processes"]], ids=" ".join)
-def test_run_after_run_only_published_runs_are_more(
-    options: list[str], tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
+def test_run_after_run_only_published_runs_are_more(options: list[str], tmp_path: Path, record_property: Any) -> None:
     """Of so few runs memory says little: it may grow ten times as fast as in fifty."""
     command = [sys.executable, "-m", "benchmarks.soak", *options, "--out", tmp_path / "out"]
     run = finished(*command, env=plain_environment(), cwd=ROOT, seconds=800)

@@ -64,6 +64,20 @@ def in_sections(settings: Mapping[str, object], **sections: dict[str, Any]) -> d
     return sections
 
 
+def ratings_file(folder: Path, users: int, items: int, item: str = "") -> Path:
+    """Write ratings of two thirds of all pairs as CSV; ``item`` goes before the number of each item."""
+    pairs = [(user, number) for user in range(users) for number in range(items) if (user + number) % 3]
+    rows = [f"{user},{item}{number},{1 + (user * number) % 5}" for user, number in pairs]
+    (folder / "ratings.csv").write_text("\n".join(["user,item,rating", *rows]), encoding="utf-8")
+    return folder / "ratings.csv"
+
+
+def small_job(folder: Path, users: int, items: int, item: str = "") -> dict[str, object]:
+    """Settings of a job on such ratings, which publishes to ``out`` in the same folder."""
+    ratings = str(ratings_file(folder, users, items, item))
+    return {**SMALL, "input.format": "csv", "input.path": ratings, "output.path": f"{folder}/out"}
+
+
 def run_retrain(settings: Mapping[str, object], *options: str) -> Outcome:
     return run_job(Retrain, settings, *options)
 

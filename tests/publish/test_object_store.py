@@ -1,6 +1,7 @@
 """Commits on object stores, in memory: the servers' own words are in tests/warehouse."""
 
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from dcrec_spark.publish.manifest import check_manifest, fingerprint
 from dcrec_spark.publish.object_store import ObjectStoreSink
 from dcrec_spark.publish.parquet import StagedRun
 from dcrec_spark.storage.staging import STALE_SECONDS
+from tests.steps import at_first
 from tests.storage.stores import MemoryObjects, NumberedObjects
 
 ROOT = "/out"
@@ -33,9 +35,8 @@ def stage(sink: ObjectStoreSink, run_id: str) -> StagedRun:
     version, base = sink.files.version(f"{ROOT}/CURRENT"), run_id_in(files, ROOT)
     files.write(f"{path}/_begun", b"")
     files.write(f"{path}/lists/part-0.parquet", run_id.encode())
-    return StagedRun(
-        files, ROOT, run_id, path, base, {"lists": fingerprint(files, f"{path}/lists", 1)}, version=version
-    )
+    tables = {"lists": fingerprint(files, f"{path}/lists", 1)}
+    return StagedRun(files, ROOT, run_id, path, base, tables, version=version)
 
 
 def publish(sink: ObjectStoreSink, run_id: str) -> None:
@@ -124,6 +125,25 @@ def test_old_runs_go_and_an_older_one_is_gone_back_to(sink: ObjectStoreSink, fil
     assert sink.run_ids() == ["r1", "r3", "r4"]
 
 
+def test_a_rollback_that_races_a_retention_keeps_the_run_or_loses(
+    sink: ObjectStoreSink, files: MemoryObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody goes back to a run while it is removed, and it is removed while somebody goes back to it."""
+    for run_id in ("r1", "r2"):
+        publish(sink, run_id)
+    pointer = f"{ROOT}/CURRENT"
+    with monkeypatch.context() as patch:
+        version = files.version(pointer)
+        at_first(patch, type(files), "delete", partial(files.write_over, pointer, b"r1\n", version))
+        assert sink.prune(1) == []
+    assert current(files) == "r1"
+    sink.restore("r2")
+    at_first(monkeypatch, type(files), "write_over", lambda: files.delete(f"{ROOT}/run_id=r1/manifest.json"))
+    with pytest.raises(ConflictError, match=r"run r1 .* was removed meanwhile, by a run that keeps fewer"):
+        sink.restore("r1")
+    assert current(files) == "r2"
+
+
 def test_a_damaged_pointer_hides_no_run_and_a_rollback_mends_it(sink: ObjectStoreSink, files: MemoryObjects) -> None:
     for run_id in ("r1", "r2"):
         publish(sink, run_id)
@@ -143,8 +163,5 @@ def test_leftovers_go_when_they_are_old(sink: ObjectStoreSink, files: MemoryObje
         if "living/lists" not in path:
             files.times[path] = long_ago
     sink.remove_leftovers()
-    assert {entry.name.partition(".0")[0] for entry in files.list(ROOT)} == {
-        "CURRENT",
-        "run_id=published",
-        "run_id=living",
-    }
+    left = {entry.name.partition(".0")[0] for entry in files.list(ROOT)}
+    assert left == {"CURRENT", "run_id=published", "run_id=living"}

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,44 +19,18 @@ from dcrec_spark.publish.current import current_run, current_run_id
 from dcrec_spark.publish.delta import DeltaWarehouse
 from dcrec_spark.publish.manifest import fingerprint
 from dcrec_spark.publish.parquet import Before, ParquetSink, StagedRun
-from dcrec_spark.publish.protocol import Record, publish
+from dcrec_spark.publish.protocol import publish
 from dcrec_spark.publish.several import Audit, Several
 from dcrec_spark.publish.warehouse import StagedTables, StoredRun, TableByTable
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.staging import Content, content_of
-
-
-class Noting:
-    """A sink for one run; ``failing`` names the step that raises ``error``."""
-
-    def __init__(self, failing: str = "", error: Exception | None = None) -> None:
-        self.steps, self.failing, self.error = list[str](), failing, error
-
-    def note(self, step: str) -> str:
-        self.steps.append(step)
-        if step == self.failing and self.error is not None:
-            raise self.error
-        return step
-
-    def base(self) -> None: ...
-
-    def stage(self, run_id: str, tables: object, folders: object, base: None = None) -> str:
-        return self.note("stage")
-
-    def commit(self, staged: str, record: Record) -> str:
-        return f"{self.note('commit')}: {record['status']}"
-
-    def verify(self, staged: str) -> None:
-        self.note("verify")
-
-    def discard(self, staged: str) -> None:
-        self.note("discard")
+from tests.steps import at_first
 
 
 @pytest.mark.parametrize(
     ("failing", "error", "steps"),
     [
-        ("", None, ["stage", "audit", "commit", "verify"]),
+        ("none", None, ["stage", "audit", "commit", "verify"]),
         ("stage", DcrecError("disk full"), ["stage"]),
         ("audit", AuditError("an item twice"), ["stage", "audit", "discard"]),
         ("commit", ConflictError("another run"), ["stage", "audit", "commit", "discard"]),
@@ -63,10 +39,10 @@ class Noting:
 )
 def test_a_run_goes_through_its_steps_until_one_fails(failing: str, error: Exception | None, steps: list[str]) -> None:
     """Nothing staged stays."""
-    sink = Noting(failing, error)
+    sink = Mock(**{"commit.return_value": "there", f"{failing}.side_effect": error})
     with pytest.raises(type(error), match=str(error)) if error else nullcontext():
-        assert publish(sink, "r1", {}, lambda _: {"status": "done"}, lambda _: sink.note("audit")) == "commit: done"
-    assert sink.steps == steps
+        assert publish(sink, "r1", {}, lambda _: {}, sink.audit) == "there"
+    assert [name for name, _, _ in sink.mock_calls] == steps
 
 
 class Rows(NamedTuple):
@@ -246,13 +222,10 @@ def test_a_warehouse_that_shows_a_run_published_since_this_one_began_refuses_it(
 def test_a_place_found_different_afterwards_takes_all_back(sinks: Several, monkeypatch: pytest.MonkeyPatch) -> None:
     right = shelf(sinks, 1)
 
-    def spoil(staged: StagedTables, record: object) -> str:
-        where = TableByTable.commit(right, staged, {})
-        assert isinstance(right, Shelf)
-        right.rows[staged.places["items"]] = Rows("spoilt", 1)
-        return where
+    def spoil() -> None:
+        right.rows[right.labels["items"]] = Rows("spoilt", 1)
 
-    monkeypatch.setattr(right, "commit", spoil)
+    at_first(monkeypatch, right, "commit", spoil, after=True)
     with pytest.raises(DcrecError, match=r"warehouses\.right: run second was published, and items found different"):
         run(sinks, "second")
     assert found(sinks) == {"first"}
@@ -260,29 +233,19 @@ def test_a_place_found_different_afterwards_takes_all_back(sinks: Several, monke
 
 
 @pytest.mark.parametrize("step", ["commit", "shown"])
-def test_a_rollback_before_or_during_the_verification_stays(
-    step: str, sinks: Several, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rollback_around_the_verification_stays(step: str, sinks: Several, monkeypatch: pytest.MonkeyPatch) -> None:
     right = shelf(sinks, 1)
-    before, do = dict(right.labels), getattr(right, step)
-
-    def do_and_go_back(*given: Any) -> Any:
-        if step == "commit":
-            do(*given)
-        right.labels.update(before)
-        return "where" if step == "commit" else do(*given)
-
-    monkeypatch.setattr(right, step, do_and_go_back)
+    at_first(monkeypatch, right, step, partial(right.labels.update, dict(right.labels)), after=step == "commit")
     run(sinks, "second")
     assert right.shown("items").run_id == "first"
     assert current_run_id(sinks.directory.given) == "second"
 
 
 def test_a_signal_after_the_commit_keeps_all_on_the_new_run(sinks: Several, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(*_: object) -> None:
+    def stop() -> None:
         raise KeyboardInterrupt("stopped by SIGTERM")
 
-    monkeypatch.setattr(ParquetSink, "verify", stop)
+    at_first(monkeypatch, ParquetSink, "verify", stop)
     with pytest.raises(KeyboardInterrupt):
         run(sinks, "second")
     assert found(sinks) == {"second"}

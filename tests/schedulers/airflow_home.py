@@ -7,8 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,12 +15,10 @@ from typing import Any
 
 import yaml
 
-from tests.jobs.job import SMALL, in_sections
-from tests.spark.standalone import ROOT, finished, free_port
+from tests.jobs.job import in_sections, small_job
+from tests.spark.standalone import ROOT, finished, free_port, wait_for
 
 DAG = "dcrec_nightly"
-PAIRS = [(user, item) for user in range(20) for item in range(15) if (user + item) % 3]
-RATINGS = ["user,item,rating", *(f"{user},item {item},{1 + (user * item) % 5}" for user, item in PAIRS)]
 # What carries out runs; the server first, which the others ask.
 PARTS = (["api-server"], ["dag-processor"], ["scheduler", "--skip-serve-logs"])
 
@@ -40,9 +36,7 @@ class Airflow:
             "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "examples" / "airflow"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{self.port}/execution/",
-            "AIRFLOW__API__HOST": "127.0.0.1",
-            "AIRFLOW__API__PORT": str(self.port),
-            "AIRFLOW__API__WORKERS": "1",
+            **{"AIRFLOW__API__HOST": "127.0.0.1", "AIRFLOW__API__PORT": str(self.port), "AIRFLOW__API__WORKERS": "1"},
             "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db?timeout=60",
             "DCREC_RETRY_SECONDS": "1",
@@ -64,8 +58,7 @@ class Airflow:
         listed = self.run(*words, "--output", "json")
         assert listed.returncode == 0, listed.stdout
         (line,) = (line for line in listed.stdout.splitlines() if line.startswith("["))
-        rows: list[dict[str, Any]] = json.loads(line)
-        return rows
+        return list(json.loads(line))
 
     @contextmanager
     def carrying_out(self, command: str) -> Iterator[None]:
@@ -78,23 +71,18 @@ class Airflow:
                     ["airflow", *part], env=environment, stdout=log, stderr=log, start_new_session=True
                 )
                 started.callback(_stop, process)
-                if part == PARTS[0]:
-                    self._wait_for_the_server(process)
+                wait_for(self._server_answers, self.logs, 120)
             yield
+
+    def _server_answers(self) -> bool:
+        with suppress(OSError):
+            urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v2/version", timeout=5).close()
+            return True
+        return False
 
     def logs(self) -> str:
         files = sorted(self.home.rglob("*.log"))
         return "\n".join(f"{file}:\n{file.read_text(errors='replace')[-3000:]}" for file in files)
-
-    def _wait_for_the_server(self, process: "subprocess.Popen[bytes]") -> None:
-        deadline = time.monotonic() + 120
-        while True:
-            with suppress(urllib.error.URLError, OSError):
-                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v2/version", timeout=5).close()
-                return
-            assert process.poll() is None, self.logs()
-            assert time.monotonic() < deadline, self.logs()
-            time.sleep(0.2)
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
@@ -121,8 +109,6 @@ def _descendants(process: int) -> list[int]:
 
 def job_command(folder: Path) -> str:
     """The command of a job on a few ratings, which publishes to ``out`` in the folder."""
-    (folder / "ratings.csv").write_text("\n".join(RATINGS), encoding="utf-8")
-    places = {"input.format": "csv", "input.path": f"{folder}/ratings.csv", "output.path": f"{folder}/out"}
-    sections = in_sections({**SMALL, **places})
-    (folder / "nightly.yaml").write_text(yaml.safe_dump(sections), encoding="utf-8")
+    settings = yaml.safe_dump(in_sections(small_job(folder, 20, 15, "item ")))
+    (folder / "nightly.yaml").write_text(settings, encoding="utf-8")
     return f"env PYTHONPATH={ROOT} {sys.executable} {ROOT}/jobs/retrain.py --config {folder}/nightly.yaml"

@@ -1,7 +1,6 @@
 """The DAG of examples/airflow, by a real Airflow in the environment that make test-all makes; and a backfill."""
 
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from dcrec_spark.publish.current import current_run
 from tests.clusters.commands import HOW_TO, blocks_of
 from tests.jobs.job import names_in, read_table, record_of, run_directory
 from tests.schedulers.airflow_home import DAG, Airflow, job_command
+from tests.spark.standalone import wait_for
 
 pytestmark = [pytest.mark.scheduler, pytest.mark.timeout(1200)]
 
@@ -83,24 +83,27 @@ def test_only_what_may_end_better_is_tried_again(
 
 def backfilled(airflow: Airflow, command: str) -> None:
     """Create a backfill; Airflow takes one at a time of a DAG, and notes a while later that one is done."""
-    deadline = time.monotonic() + 300
-    while (made := airflow.run_program(["bash", "-euc", command])).returncode != 0:
-        assert "Another backfill is running" in made.stdout + made.stderr, made.stdout + made.stderr
-        assert time.monotonic() < deadline, airflow.logs()
-        time.sleep(2)
+
+    def is_created() -> bool:
+        made = airflow.run_program(["bash", "-euc", command])
+        assert made.returncode == 0 or "Another backfill is running" in made.stdout + made.stderr, made
+        return made.returncode == 0
+
+    wait_for(is_created, airflow.logs, 300, pause=2)
 
 
 def ended(airflow: Airflow, published: int, output: Path) -> list[dict[str, Any]]:
     """Wait until as many runs are published and Airflow's are over; all of Airflow's, in the order of their ends."""
-    deadline = time.monotonic() + 400
-    while True:
-        runs = airflow.table("dags", "list-runs", DAG)
+    runs: list[dict[str, Any]] = []
+
+    def are_over() -> bool:
+        runs[:] = airflow.table("dags", "list-runs", DAG)
         states = {run["state"] for run in runs}
         assert states <= {"queued", "running", "success"}, airflow.logs()
-        if states == {"success"} and len(published_days(output)) == published:
-            return sorted(runs, key=lambda run: str(run["end_date"]))
-        assert time.monotonic() < deadline, airflow.logs()
-        time.sleep(1)
+        return states == {"success"} and len(published_days(output)) == published
+
+    wait_for(are_over, airflow.logs, 400, pause=1)
+    return sorted(runs, key=lambda run: str(run["end_date"]))
 
 
 def published_days(output: Path) -> list[str]:
@@ -112,10 +115,7 @@ def test_past_days_are_published_in_order_and_one_that_is_backfilled_again_repla
     output, airflow = tmp_path / "out", Airflow(tmp_path / "airflow")
     unpause, backfill, again = blocks_of(HOW_TO / "schedule.md", "Airflow", "bash")[1].splitlines()
     with airflow.carrying_out(job_command(tmp_path)):
-        deadline = time.monotonic() + 120
-        while not airflow.table("dags", "list"):
-            assert time.monotonic() < deadline, airflow.logs()
-            time.sleep(1)
+        wait_for(lambda: airflow.table("dags", "list"), airflow.logs, 120, pause=1)
         assert airflow.run_program(["bash", "-euc", unpause]).returncode == 0
         (scheduled,) = ended(airflow, 1, output)  # a DAG in service has had its last run
         last_day = str(scheduled["logical_date"])[:10]
@@ -125,8 +125,7 @@ def test_past_days_are_published_in_order_and_one_that_is_backfilled_again_repla
         assert [str(run["logical_date"])[:10] for run in runs] == [last_day, *DAYS]
         assert runs[1]["end_date"] <= runs[2]["start_date"]
         assert published_days(output) == [last_day, *DAYS]
-        current = current_run(str(output))
-        assert current.record["run_date"] == DAYS[-1]
+        assert current_run(str(output)).record["run_date"] == DAYS[-1]
 
         backfilled(airflow, again)
         runs = ended(airflow, 4, output)

@@ -1,7 +1,4 @@
-"""What Kubernetes is given: the files of examples/kubernetes and the pod that spark-submit asks for, by their schemas.
-
-There is no cluster here: a server on loopback takes what it is sent, and sends it back as Kubernetes does.
-"""
+"""What Kubernetes is given, by its schemas: the files of examples/kubernetes and the pod that spark-submit asks for."""
 
 import json
 import os
@@ -67,15 +64,16 @@ def test_the_operator_reads_all_of_the_application() -> None:
     assert json.loads(read.stdout) == yaml.safe_load(file.read_text())
 
 
+MADE: list[dict[str, Any]] = []
+
+
 class Echo(BaseHTTPRequestHandler):
     """Sends each object back with an id, and keeps it."""
 
-    made: list[dict[str, Any]]
-
     def do_POST(self) -> None:
         sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.made.extend(sent["items"] if sent["kind"] == "List" else [sent])
-        sent.setdefault("metadata", {})["uid"] = f"uid-{len(self.made)}"
+        MADE.extend(sent["items"] if sent["kind"] == "List" else [sent])
+        sent.setdefault("metadata", {})["uid"] = f"uid-{len(MADE)}"
         self._answer(sent, 200)
 
     do_PATCH = do_PUT = do_POST
@@ -96,26 +94,24 @@ class Echo(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def kubernetes() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """The address of a server that takes whatever it is sent, and what it was sent."""
-    made: list[dict[str, Any]] = []
-    with ThreadingHTTPServer(("127.0.0.1", 0), type("OneEcho", (Echo,), {"made": made})) as server:
+def kubernetes() -> Iterator[str]:
+    """The address of a server that takes whatever it is sent."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Echo) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", made
+        yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 
 
-def test_the_pod_of_spark_submit_runs_the_job(kubernetes: tuple[str, list[dict[str, Any]]], tmp_path: Path) -> None:
-    address, made = kubernetes
+def test_the_pod_of_spark_submit_runs_the_job(kubernetes: str, tmp_path: Path) -> None:
     spark_home(tmp_path)
     (command,) = blocks_of(HOW_TO / "run-on-kubernetes.md", "Submit from outside", "bash")
-    command = with_values(command, {"https://host:6443": address})
+    command = with_values(command, {"https://host:6443": kubernetes})
     quick = "--conf spark.kubernetes.submission.waitAppCompletion=false"
 
     done = run(command.replace("spark-submit", f"spark-submit {quick}", 1), tmp_path, KUBECONFIG="/dev/null")
 
     assert done.returncode == 0, done.stdout + done.stderr
-    (pod,) = (each for each in made if each["kind"] == "Pod")
+    (pod,) = (each for each in MADE if each["kind"] == "Pod")
     (driver,) = pod["spec"]["containers"]
     assert driver["image"] == "dcrec-spark:0.1.0"
     assert pod["spec"]["serviceAccountName"] == "spark"

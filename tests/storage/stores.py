@@ -2,7 +2,8 @@
 
 import hashlib
 import time
-from collections.abc import Callable
+from functools import partialmethod
+from typing import Any
 
 from dcrec_spark.storage.hadoop import Numbered
 from dcrec_spark.storage.local import LocalFiles
@@ -13,36 +14,35 @@ class Killed(BaseException):
     """Not an Exception, like a signal: nothing may catch it and carry on."""
 
 
-class DyingFiles(LocalFiles):
+class Dying:
     """Dies at the n-th change, before or after making it, and then changes nothing more: like a process."""
 
-    def __init__(self, changes_left: int, after: bool) -> None:
-        self.changes_left = changes_left
-        self.after = after
+    changes_left: int
+    after: bool
 
-    def _change(self, make: Callable[[], None]) -> None:
+    def _change(self, name: str, *given: Any) -> None:
         self.changes_left -= 1
         if self.changes_left == 0 and self.after:
-            make()
+            getattr(super(), name)(*given)
         if self.changes_left <= 0:
             raise Killed
-        make()
+        getattr(super(), name)(*given)
 
-    def make_directory(self, path: str) -> None:
-        self._change(lambda: LocalFiles.make_directory(self, path))
+    make_directory = partialmethod(_change, "make_directory")
+    write = partialmethod(_change, "write")
+    write_over = partialmethod(_change, "write_over")
+    create = partialmethod(_change, "create")
+    rename = partialmethod(_change, "rename")
+    delete = partialmethod(_change, "delete")
 
-    def write(self, path: str, content: bytes) -> None:
-        self._change(lambda: LocalFiles.write(self, path, content))
 
-    def rename(self, source: str, target: str) -> None:
-        self._change(lambda: LocalFiles.rename(self, source, target))
-
-    def delete(self, path: str) -> None:
-        self._change(lambda: LocalFiles.delete(self, path))
+class DyingFiles(Dying, LocalFiles):
+    def __init__(self, changes_left: int, after: bool) -> None:
+        self.changes_left, self.after = changes_left, after
 
 
 class MemoryObjects:
-    """:class:`dcrec_spark.storage.protocol.Objects`; ``contents`` and ``times`` by path."""
+    """:class:`dcrec_spark.storage.protocol.Objects`; ``contents``, ``times`` and ``versions`` by path."""
 
     def __init__(self) -> None:
         self.contents: dict[str, bytes] = {}
@@ -53,17 +53,17 @@ class MemoryObjects:
         return f"memory://{path}"
 
     def exists(self, path: str) -> bool:
-        return path in self.contents or any(name.startswith(f"{path}/") for name in self.contents)
+        return any(name == path or name.startswith(f"{path}/") for name in self.contents)
 
     def list(self, path: str) -> list[Entry]:
-        inside = [name.removeprefix(f"{path}/") for name in self.contents if name.startswith(f"{path}/")]
-        files = [name for name in inside if "/" not in name]
-        directories = {name.partition("/")[0] for name in inside if "/" in name}
-        found = [
-            Entry(name, False, len(self.contents[f"{path}/{name}"]), self.times[f"{path}/{name}"]) for name in files
-        ]
-        # A directory has the time of whoever asks, as Hadoop has it.
-        return sorted([*found, *(Entry(name, True, 0, time.time()) for name in directories)])
+        found, now = set(), time.time()
+        for whole, content in self.contents.items():
+            if whole.startswith(f"{path}/"):
+                name, is_directory, _ = whole.removeprefix(f"{path}/").partition("/")
+                # A directory has the time of whoever asks, as Hadoop has it.
+                size, modified = (0, now) if is_directory else (len(content), self.times[whole])
+                found.add(Entry(name, bool(is_directory), size, modified))
+        return sorted(found)
 
     def read(self, path: str) -> bytes:
         if path not in self.contents:
@@ -73,10 +73,6 @@ class MemoryObjects:
     def sha256(self, path: str) -> str:
         return hashlib.sha256(self.read(path)).hexdigest()
 
-    def sync(self, path: str) -> None: ...
-
-    def make_directory(self, path: str) -> None: ...
-
     def write(self, path: str, content: bytes) -> None:
         self.contents[path], self.times[path] = content, time.time()
         self.versions[path] = f"{len(self.versions)}-{time.time_ns()}"
@@ -85,6 +81,8 @@ class MemoryObjects:
         for name in [name for name in self.contents if name == path or name.startswith(f"{path}/")]:
             del self.contents[name], self.times[name], self.versions[name]
 
+    def sync(self, path: str) -> None: ...
+    def make_directory(self, path: str) -> None: ...
     def check_writable(self, path: str) -> None: ...
 
     def version(self, path: str) -> str | None:

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Files
 from dcrec_spark.storage.staging import STALE_SECONDS, content_of, staged, write_table
 from tests.frames import frame_of
+from tests.spark.standalone import finished, plain_environment
 
 
 @pytest.fixture(params=["local", "hadoop"])
@@ -51,12 +51,9 @@ def test_a_directory_is_listed_moved_and_deleted(files: Files, tmp_path: Path) -
     files.make_directory(f"{tmp_path}/a/b c")
     (tmp_path / "a" / "part").write_bytes(b"12345")
     files.rename(f"{tmp_path}/a", f"{tmp_path}/run_id=1")
-    assert [(entry.name, entry.is_directory) for entry in files.list(f"{tmp_path}/run_id=1")] == [
-        ("b c", True),
-        ("part", False),
-    ]
-    part = files.list(f"{tmp_path}/run_id=1")[1]
-    assert part.bytes == 5
+    folder, part = files.list(f"{tmp_path}/run_id=1")
+    assert (folder.name, folder.is_directory) == ("b c", True)
+    assert (part.name, part.is_directory, part.bytes) == ("part", False, 5)
     assert part.modified == pytest.approx((tmp_path / "run_id=1" / "part").stat().st_mtime, abs=1)
     files.delete(f"{tmp_path}/run_id=1")
     assert os.listdir(tmp_path) == []
@@ -67,8 +64,7 @@ def test_a_directory_is_never_moved_onto_another(files: Files, tmp_path: Path) -
         (tmp_path / name).mkdir()
     with pytest.raises(OSError, match="exist"):
         files.rename(f"{tmp_path}/new", f"{tmp_path}/old")
-    assert sorted(os.listdir(tmp_path)) == ["new", "old"]
-    assert os.listdir(tmp_path / "old") == []
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["new", "old"]
 
 
 def test_the_right_to_write_is_found_without_writing(files: Files, tmp_path: Path) -> None:
@@ -146,16 +142,15 @@ def test_only_the_dead_are_cleaned_up_after(tmp_path: Path) -> None:
 
 def test_leftovers_of_a_killed_process_go_at_once_and_those_of_a_living_one_stay(tmp_path: Path) -> None:
     """By its lease, however young or old they are."""
-    program = (
-        "import os, signal, sys\n"
-        "from dcrec_spark.storage.local import LocalFiles\n"
-        "from dcrec_spark.storage.staging import staged\n"
-        "with staged(LocalFiles(), sys.argv[1]) as directory:\n"
-        "    open(f'{directory}/part', 'w').close()\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    dead = subprocess.run([sys.executable, "-c", program, f"{tmp_path}/model"], env=environment, check=False)
+    program = """
+import os, signal, sys
+from dcrec_spark.storage.local import LocalFiles
+from dcrec_spark.storage.staging import staged
+with staged(LocalFiles(), sys.argv[1]) as directory:
+    open(f"{directory}/part", "w").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    dead = finished(sys.executable, "-c", program, f"{tmp_path}/model", env=plain_environment())
     assert dead.returncode == -signal.SIGKILL
     left = set(os.listdir(tmp_path))
     assert len(left) == 2

@@ -1,6 +1,7 @@
 """A file that is replaced by creating the next of a row, and the choice of a protocol by what a store can do."""
 
 import re
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from dcrec_spark.spark.hadoop import HadoopFileSystem
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.hadoop import NumberedFiles, ObjectFiles, require_exclusive
 from dcrec_spark.storage.protocol import ChangedError
+from tests.steps import at_first
 from tests.storage.stores import MemoryObjects, NumberedObjects
 
 PATH = "/out/CURRENT"
@@ -41,18 +43,16 @@ def test_of_two_who_create_a_number_one_is_refused(monkeypatch: pytest.MonkeyPat
     """Whether the other was there first, or is two ahead when one has created an old number again."""
     files = NumberedObjects()
     files.write_over(PATH, b"base", None)
-    create = MemoryObjects.create
 
-    def overtaken(store: Any, path: str, content: bytes, ahead: int) -> None:
-        monkeypatch.setattr(MemoryObjects, "create", create)
+    def overtake(ahead: int) -> None:
         for number in range(ahead):
-            store.write_over(PATH, f"fast {number}".encode(), store.version(PATH))
-        create(store, path, content)
+            files.write_over(PATH, f"fast {number}".encode(), files.version(PATH))
 
     for ahead in (1, 2):
-        monkeypatch.setattr(MemoryObjects, "create", lambda *given, ahead=ahead: overtaken(*given, ahead=ahead))
+        version = files.version(PATH)
+        at_first(monkeypatch, MemoryObjects, "create", partial(overtake, ahead))
         with pytest.raises(ChangedError):
-            files.write_over(PATH, b"slow", files.version(PATH))
+            files.write_over(PATH, b"slow", version)
         assert files.read(PATH) == f"fast {ahead - 1}".encode()
         assert len(row(files)) == 1
 
@@ -70,23 +70,16 @@ def test_an_empty_file_is_nobodys_word_and_its_number_is_taken() -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-def test_an_empty_file_that_is_written_after_all_is_no_other_ones_base(
-    when: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_file_that_is_written_after_all_is_no_base(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever noted it as empty, and then the word of the run before, is too late."""
     files = NumberedObjects()
     files.write_over(PATH, b"base", None)
     files.write(f"{PATH}.0000000002", b"")
-    noted, create = files.version(PATH), MemoryObjects.create
-
-    def wake(store: Any, path: str, content: bytes) -> None:
-        store.write(f"{PATH}.0000000002", b"slow")
-        create(store, path, content)
-
+    noted, wake = files.version(PATH), partial(files.write, f"{PATH}.0000000002", b"slow")
     if when == "before":
-        files.write(f"{PATH}.0000000002", b"slow")
+        wake()
     else:
-        monkeypatch.setattr(MemoryObjects, "create", wake)
+        at_first(monkeypatch, MemoryObjects, "create", wake)
     with pytest.raises(ChangedError):
         files.write_over(PATH, b"late", noted)
     assert files.read(PATH) == b"slow"
@@ -103,15 +96,8 @@ def test_a_file_that_came_from_another_kind_of_store_is_replaced() -> None:
 def test_a_reader_whose_file_goes_reads_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     files = NumberedObjects()
     files.write_over(PATH, b"old", None)
-    listed = NumberedObjects._held
-
-    def replaced(store: NumberedObjects, path: str) -> str | None:
-        monkeypatch.setattr(NumberedObjects, "_held", listed)
-        held = listed(store, path)
-        store.write_over(PATH, b"new", store.version(PATH))
-        return held
-
-    monkeypatch.setattr(NumberedObjects, "_held", replaced)
+    replace = partial(files.write_over, PATH, b"new", files.version(PATH))
+    at_first(monkeypatch, NumberedObjects, "_held", replace, after=True)
     assert files.read(PATH) == b"new"
 
 
@@ -148,9 +134,8 @@ def test_the_protocol_is_chosen_by_what_the_store_can_do(
     if alone:
         require_exclusive(files, uri, "output.path")
     else:
-        with pytest.raises(
-            ConfigError, match=re.escape(f"output.path is {uri!r}") + ".*Iceberg, Delta or PostgreSQL too"
-        ):
+        message = re.escape(f"output.path is {uri!r}") + ".*Iceberg, Delta or PostgreSQL too"
+        with pytest.raises(ConfigError, match=message):
             require_exclusive(files, uri, "output.path")
 
 

@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,43 +12,36 @@ from click.testing import Result
 
 from dcrec_spark.jobs.cli import dcrec
 from tests.jobs.job import SMALL, in_sections, invoke
-from tests.spark.standalone import ROOT, plain_environment
-from tests.warehouse.places import session_settings
+from tests.spark.standalone import DCREC, ROOT, plain_environment
+from tests.warehouse.servers import session_settings
 
 PAIRS = [(user, item, 1.0 + (user * item) % 5) for user in range(12) for item in range(10) if (user + item) % 3]
 RATINGS = "\n".join(["user,item,rating", *(f"{user},{item},{rating}" for user, item, rating in PAIRS)])
-JOB = "from dcrec_spark.jobs.command import main; main()"
-SINKS = """
-from dcrec_spark.publish.delta import DeltaWarehouse
-from dcrec_spark.publish.hive import HiveWarehouse
-from dcrec_spark.publish.iceberg import IcebergWarehouse
-from dcrec_spark.publish.object_store import ObjectStoreSink
-from dcrec_spark.publish.parquet import ParquetSink
-from dcrec_spark.publish.postgresql import PostgresqlWarehouse
-"""
 # Dies before a step of the commit to one place, or when the step is just made.
-KILLED = f"""{SINKS}
+KILLED = """
 import os, signal
-step = {{place}}.{{step}}
+from {place.__module__} import {place.__name__} as Place
+step = Place.{step}
 def killed(*given):
-    if {{after}}:
+    if {after}:
         step(*given)
     os.kill(os.getpid(), signal.SIGKILL)
-{{place}}.{{step}} = killed
+Place.{step} = killed
 """
 # Spark's local directory is a small disk, which is full when one place stages.
-FULL = f"""{SINKS}
+FULL = """
 import subprocess
-subprocess.run(["mount", "-t", "tmpfs", "-o", "size={{size}}", "small", {{disk!r}}], check=True)
-stage = {{place}}.stage
+from {place.__module__} import {place.__name__} as Place
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size={size}", "small", {disk!r}], check=True)
+stage = Place.stage
 def stage_without_room(*given):
     try:
-        with open({{disk!r}} + "/filler", "wb", buffering=0) as filler:
+        with open({disk!r} + "/filler", "wb", buffering=0) as filler:
             while filler.write(bytes(4096)):
                 pass
     except OSError:
         return stage(*given)
-{{place}}.stage = stage_without_room
+Place.stage = stage_without_room
 """
 
 
@@ -89,26 +81,20 @@ def error_of(refused: Result) -> str:
 
 def started(arguments: Sequence[object], before: str = "", prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
     """Start a command in a process of its own, which runs the lines ``before`` first."""
-    return subprocess.Popen(
-        [*prefix, sys.executable, "-c", f"{before}\n{JOB}", *map(str, arguments)],
-        env=plain_environment(),
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    *python, program = DCREC
+    command = [*prefix, *python, f"{before}\n{program}", *map(str, arguments)]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env=plain_environment(), cwd=ROOT, **pipes)
 
 
-def killed(place: str, arguments: Sequence[object], step: str = "commit", after: bool = False) -> None:
-    """Run a command that is killed before a step of the sink of this name, or after it."""
-    process = started(arguments, KILLED.format(place=place, step=step, after=after))
-    _, errors = process.communicate(timeout=600)
-    assert process.returncode == -signal.SIGKILL, errors[-2000:]
-
-
-def done_apart(*arguments: object) -> str:
-    """What a command says that has to succeed, in a process of its own."""
-    process = started(arguments)
+def ended(arguments: Sequence[object], code: int, before: str = "", prefix: Sequence[str] = ()) -> tuple[str, str]:
+    """What a command in a process of its own writes, which has to end with a code."""
+    process = started(arguments, before, prefix)
     said, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors[-2000:]
-    return said
+    assert process.returncode == code, errors[-3000:]
+    return said, errors
+
+
+def killed(place: type, arguments: Sequence[object], step: str = "commit", after: bool = False) -> None:
+    """Run a command that is killed before a step of a kind of place, or after it."""
+    ended(arguments, -signal.SIGKILL, KILLED.format(place=place, step=step, after=after))

@@ -1,7 +1,7 @@
 """One Spark session with every catalog, and one server of each kind, for all tests of warehouses."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from zlib import crc32
@@ -11,10 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.spark.session import build_session
-from tests.warehouse.judges import Place, open_place
+from tests.warehouse.judges import Opened, Place, open_place
 from tests.warehouse.objects import CREDENTIALS, ObjectStore, reached
-from tests.warehouse.places import session_settings
-from tests.warehouse.servers import Hdfs, Postgresql, RunningCatalog, RunningRedis
+from tests.warehouse.servers import Hdfs, Postgresql, RunningCatalog, RunningRedis, session_settings
 
 LONGEST = ("test_jobs.py", "test_warehouses.py", "test_object_store.py")
 
@@ -81,7 +80,7 @@ def database(postgresql: Postgresql) -> Iterator[psycopg.Connection]:
 
 
 @pytest.fixture
-def opened(request: pytest.FixtureRequest, spark: SparkSession, scratch: Path) -> Iterator[Callable[..., Place]]:
+def opened(request: pytest.FixtureRequest, spark: SparkSession, scratch: Path) -> Iterator[Opened]:
     """Opens a warehouse of a kind, in a namespace of the test's own if none is given."""
     with ExitStack() as ended:
 

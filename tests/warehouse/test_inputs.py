@@ -24,10 +24,8 @@ pytestmark = pytest.mark.warehouse
 
 ROWS = [(1, 10, 3.0), (1, 11, 4.0), (2, 10, 5.0)]
 LATER = [(3, 12, 1.0)]
-AVRO = Jar(
-    *("org.apache.spark", "spark-avro_2.13", "4.1.1"),
-    sha256="6a19d90bc3b6e88d8db0fa36a19273aa10fea2dbd7a62bb60e4cedd73051b32d",
-)
+OF_AVRO = "6a19d90bc3b6e88d8db0fa36a19273aa10fea2dbd7a62bb60e4cedd73051b32d"
+AVRO = Jar("org.apache.spark", "spark-avro_2.13", "4.1.1", sha256=OF_AVRO)
 COLUMNS = "user long, item long, rating double"
 
 
@@ -73,18 +71,15 @@ def test_a_hive_table_has_no_snapshots(spark: SparkSession) -> None:
         pin_snapshot(spark, InputConfig(format="table", table="inputs_hive.nothing"))
 
 
-def test_postgresql_gives_a_table_or_a_query(
-    spark: SparkSession, postgresql: Postgresql, database: psycopg.Connection
-) -> None:
+def test_postgresql_is_an_input(spark: SparkSession, postgresql: Postgresql, database: psycopg.Connection) -> None:
     database.execute("create table ratings_in (reader bigint, book bigint, stars real)")
     database.execute("insert into ratings_in values (1, 10, 3), (1, 11, 4), (2, 10, 5)")
     database.execute("create table books_in (book bigint, shelf text)")
     database.execute("insert into books_in values (10, 'a'), (11, null)")
     options = {"url": postgresql.url, "user": "publisher", "password": os.environ["PGPASSWORD"]}
     columns = {"user": "reader", "item": "book", "rating": "stars"}
-    given = InputConfig.model_validate(
-        {"format": "jdbc", "table": "ratings_in", "options": options, "columns": columns}
-    )
+    known = {"format": "jdbc", "table": "ratings_in", "options": options, "columns": columns}
+    given = InputConfig.model_validate(known)
     assert found(spark, given) == ROWS
     query = {**options, "query": "select * from ratings_in where stars > 3"}
     assert found(spark, given.model_copy(update={"options": query})) == ROWS[1:]
@@ -111,8 +106,7 @@ def runs_of(table: str, output: Path) -> Callable[[], dict[str, Any]]:
 
     def run() -> dict[str, Any]:
         done("retrain", *options_of({**settings, "output.path": output}))
-        record: dict[str, Any] = current_run(str(output)).record
-        return record
+        return dict(current_run(str(output)).record)
 
     return run
 

@@ -1,12 +1,13 @@
-"""Publishing to S3 and HDFS: one whole run at every moment, whoever dies, races or goes away; judged from outside."""
+"""Publishing to S3, HDFS and Google's store: one whole run at every moment, whoever dies, races or goes away."""
 
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -14,19 +15,21 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
+from dcrec_spark.errors import ConfigError, ConflictError, DcrecError
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.publish import object_store
+from dcrec_spark.publish.current import current_run, read_current
 from dcrec_spark.publish.object_store import ObjectStoreSink, open_output
 from dcrec_spark.publish.parquet import ParquetSink, StagedRun, verify
 from dcrec_spark.publish.protocol import publish
 from dcrec_spark.publish.several import Several
 from dcrec_spark.storage.files import open_files
-from dcrec_spark.storage.hadoop import HadoopFiles, ObjectFiles
+from dcrec_spark.storage.hadoop import HadoopFiles, Numbered, NumberedFiles, ObjectFiles
 from dcrec_spark.storage.protocol import ChangedError
-from tests.storage.stores import Killed
-from tests.warehouse.judges import Place, watching
-from tests.warehouse.objects import BUCKET, Found, ObjectStore
+from tests.steps import at_first
+from tests.storage.stores import Dying, Killed
+from tests.warehouse.judges import Opened, Place, watching
+from tests.warehouse.objects import BUCKET, Found, GoogleStorage, ObjectStore, reached
 from tests.warehouse.servers import Hdfs
 from tests.warehouse.tables import IDS, record, tables_of
 
@@ -62,32 +65,34 @@ def whole(run_id: str, users: int = len(IDS)) -> Found:
     return Found(run_id, frozenset({run_id}), 2 * users)
 
 
-def found_in(hdfs: Hdfs, path: str) -> Found:
-    copy = hdfs.copy(path)
-    run_id = (copy / "CURRENT").read_text().strip()
-    rows = pq.read_table(copy / f"run_id={run_id}" / "recommendations", partitioning=None)["run_id"].to_pylist()
-    return Found(run_id, frozenset(rows), len(rows))
+@pytest.fixture(scope="module")
+def google(scratch: Path, spark: SparkSession) -> Iterator[GoogleStorage]:
+    with reached(GoogleStorage(scratch / "google"), spark) as running:
+        yield running
 
 
 @pytest.fixture(params=["s3"])
 def output(request: pytest.FixtureRequest, spark: SparkSession) -> Output:
+    """S3 replaces a file under a condition, Google's store does not, HDFS renames."""
     path = f"out-{crc32(request.node.nodeid.encode())}/nightly"
     if request.param == "hdfs":
         hdfs: Hdfs = request.getfixturevalue("hdfs")
-        sink = open_output(f"{hdfs.uri}/{path}", spark)
+
+        def found_in_hdfs() -> Found:
+            copy = hdfs.copy(f"/{path}")
+            run_id = (copy / "CURRENT").read_text().strip()
+            rows = pq.read_table(copy / f"run_id={run_id}" / "recommendations", partitioning=None)["run_id"].to_pylist()
+            return Found(run_id, frozenset(rows), len(rows))
+
+        sink: Any = open_output(f"{hdfs.uri}/{path}", spark)
         assert isinstance(sink, ParquetSink)
-        return Output(
-            spark,
-            sink,
-            f"/{path}",
-            lambda: found_in(hdfs, f"/{path}"),
-            lambda: {p.name for p in hdfs.copy(f"/{path}").iterdir()},
-        )
-    store: ObjectStore = request.getfixturevalue("store")
-    objects = open_output(f"s3a://{BUCKET}/{path}", spark)
-    assert isinstance(objects, ObjectStoreSink)
+        return Output(spark, sink, f"/{path}", found_in_hdfs, lambda: {p.name for p in hdfs.copy(f"/{path}").iterdir()})
+    scheme, server, kind = {"s3": ("s3a", "store", ObjectFiles), "gs": ("gs", "google", NumberedFiles)}[request.param]
+    store: ObjectStore | GoogleStorage = request.getfixturevalue(server)
+    sink = open_output(f"{scheme}://{BUCKET}/{path}", spark)
+    assert type(sink.files) is kind
     return Output(
-        spark, objects, path, lambda: store.found(path), lambda: {key.split("/")[2] for key in store.keys(f"{path}/")}
+        spark, sink, path, lambda: store.found(path), lambda: {key.split("/")[2] for key in store.keys(f"{path}/")}
     )
 
 
@@ -100,27 +105,27 @@ def readers(output: Output, *expected: Found) -> Iterator[None]:
     assert seen[0].total() + seen[1].total() > 20
 
 
-def put_by_many(output: Output, times: int) -> list[int]:
-    """Twelve put the pointer at once, so many times. Returns how many were the first, each time."""
-    files, path = output.sink.files, f"{output.sink.root}/POINTER"
-
-    def attempt(number: int, version: str | None) -> bool:
-        try:
-            files.write_over(path, f"run{number}, over {version}".encode(), version)
-        except ChangedError:
-            return False
-        return True
-
-    with ThreadPoolExecutor(12) as pool:
-        return [sum(pool.map(attempt, range(12), [files.version(path)] * 12)) for _ in range(times)]
+@pytest.mark.parametrize("output", ["s3", "gs"], indirect=True)
+def test_a_run_replaces_the_one_before_whole_and_is_gone_back_to(output: Output, spark: SparkSession) -> None:
+    output.publish("monday")
+    with readers(output, whole("monday"), whole("tuesday", 3)):
+        output.publish("tuesday", users=3)
+        time.sleep(0.5)
+    verify(f"{output.uri}/run_id=monday", spark)
+    assert current_run(output.uri, spark).record["run_id"] == "tuesday"
+    assert read_current(spark, output.uri, "recommendations").count() == 6
+    output.publish("wednesday")
+    output.sink.restore("tuesday")
+    assert output.found() == whole("tuesday", 3)
+    assert output.sink.prune(1) == ["monday"]
+    names = sorted(name.partition(".")[0] for name in output.names() - {""})
+    assert names == ["CURRENT", "run_id=tuesday", "run_id=wednesday"]
 
 
 @pytest.mark.parametrize(
-    ("output", "before"), [("s3", None), ("s3", "before"), ("hdfs", "before")], indirect=["output"]
+    ("output", "before"), [("s3", None), ("s3", "before"), ("gs", "before"), ("hdfs", "before")], indirect=["output"]
 )
-def test_of_two_publishers_one_wins_and_the_other_ends_with_5_and_leaves_nothing(
-    output: Output, before: str | None
-) -> None:
+def test_of_two_publishers_one_wins_and_the_other_ends_with_5(output: Output, before: str | None) -> None:
     if before is not None:
         output.publish(before)
     runs = [output.stage(name) for name in ("a", "b")]
@@ -145,13 +150,26 @@ def test_of_two_publishers_one_wins_and_the_other_ends_with_5_and_leaves_nothing
     assert f"run_id={loser}" not in output.names()
 
 
+@pytest.mark.parametrize("output", ["s3", "gs"], indirect=True)
 def test_of_many_that_put_the_pointer_at_once_one_wins(output: Output, record_property: Any) -> None:
-    record_property("tried", 24)
-    assert put_by_many(output, times=2) == [1, 1]
+    """Twelve, three times."""
+    record_property("tried", 36)
+    files, path = output.sink.files, f"{output.sink.root}/POINTER"
+
+    def attempt(number: int, version: str | None) -> bool:
+        try:
+            files.write_over(path, f"run{number}, over {version}".encode(), version)
+        except ChangedError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(12) as pool:
+        won = [sum(pool.map(attempt, range(12), [files.version(path)] * 12)) for _ in range(3)]
+    assert won == [1, 1, 1]
 
 
 def test_of_two_publishers_to_several_places_the_late_one_leaves_all_of_them_to_the_other(
-    output: Output, opened: Callable[..., Place], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    output: Output, opened: Opened, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One has shown its tables in PostgreSQL already when another publishes to both; no lock holds it up."""
 
@@ -161,132 +179,54 @@ def test_of_two_publishers_to_several_places_the_late_one_leaves_all_of_them_to_
         publish(Several(spark, output.sink, [place.warehouse]), run_id, tables, lambda _: record(run_id))
         return place
 
-    place, commit, begun = publish_to_both("before"), ObjectStoreSink.commit, list[str]()
-
-    def overtaken(sink: ObjectStoreSink, run: StagedRun, record: Mapping[str, object]) -> str:
-        if not begun:
-            begun.append(run.run_id)
-            publish_to_both("fast")
-        return commit(sink, run, record)
-
-    monkeypatch.setattr(ObjectStoreSink, "commit", overtaken)
+    place = publish_to_both("before")
+    overtaken = at_first(monkeypatch, ObjectStoreSink, "commit", lambda: publish_to_both("fast"))
     with pytest.raises(ConflictError, match="went from run before to run fast"):
         publish_to_both("late")
-    assert begun == ["late"]
+    assert overtaken == ["commit"]
     assert output.found() == whole("fast")
     assert set(place.judge("recommendations")["run_id"]) == {"fast"}
 
 
-class DyingObjects(ObjectFiles):
-    """Dies at the n-th change, before or after making it, and then changes nothing more: like a process."""
-
+class DyingObjects(Dying, ObjectFiles):
     def __init__(self, spark: SparkSession, uri: str, changes_left: int, after: bool) -> None:
         super().__init__(spark, uri, "output.path")
         self.changes_left, self.after = changes_left, after
 
-    def _change(self, name: str, *given: Any) -> None:
-        self.changes_left -= 1
-        if self.changes_left == 0 and self.after:
-            getattr(super(), name)(*given)
-        if self.changes_left <= 0:
-            raise Killed
-        getattr(super(), name)(*given)
 
-    def write(self, path: str, content: bytes) -> None:
-        self._change("write", path, content)
-
-    def write_over(self, path: str, content: bytes, version: str | None) -> None:
-        self._change("write_over", path, content, version)
-
-    def create(self, path: str, content: bytes) -> None:
-        self._change("create", path, content)
-
-    def delete(self, path: str) -> None:
-        self._change("delete", path)
+class DyingNumbered(Numbered, DyingObjects):
+    """Whose changes are those that it is made of."""
 
 
+# The changes of a commit: the record, the manifest, the pointer, where it is numbered the last one's end, the mark.
 @pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    ("output", "dying", "changes"), [("s3", DyingObjects, 4), ("gs", DyingNumbered, 5)], indirect=["output"]
+)
 def test_a_publisher_that_dies_at_any_change_leaves_the_old_run_or_the_new(
-    after: bool, output: Output, spark: SparkSession, store: ObjectStore, record_property: Any
+    dying: Any, changes: int, after: bool, output: Output, spark: SparkSession, record_property: Any
 ) -> None:
-    """The changes of a commit: the record, the manifest, the pointer, the mark."""
-    record_property("tried", 4)
+    record_property("tried", changes)
     output.publish("old")
-    steps = []
-    for change in range(1, 5):
+    published = []
+    for change in range(1, changes + 1):
         run_id = f"new{change}"
-        run = output.stage(run_id)
-        before = store.current(output.path)
-        dying = ObjectStoreSink(DyingObjects(spark, output.uri, change, after), output.sink.root, output.uri)
+        run, before = output.stage(run_id), output.found()
+        sink = ObjectStoreSink(dying(spark, output.uri, change, after), output.sink.root, output.uri)
         with pytest.raises(Killed):
-            dying.commit(run, record(run_id))
-        now = store.current(output.path)
-        assert now in (before, run_id)
-        assert output.found() == whole(str(now))
-        verify(f"{output.uri}/run_id={now}", spark)
-        steps.append(now == run_id)
-    assert steps == ([False, False, True, True] if after else [False, False, False, True])
+            sink.commit(run, record(run_id))
+        now = output.found()
+        assert now in (before, whole(run_id))
+        verify(f"{output.uri}/run_id={now.run_id}", spark)  # type: ignore[union-attr]
+        published += [run_id] if now == whole(run_id) else []
+    assert published == [f"new{change}" for change in range(3 if after else 4, changes + 1)]
     output.publish("next")
     assert output.found() == whole("next")
-    published = [run_id for number, run_id in enumerate(("new1", "new2", "new3", "new4")) if steps[number]]
     assert output.sink.run_ids() == [*published, "next", "old"]
-
-
-def test_old_runs_go_and_one_that_is_kept_is_gone_back_to(
-    output: Output, spark: SparkSession, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for run_id in ("r1", "r2", "r3", "r4"):
-        output.publish(run_id)
-    output.sink.restore("r2")
-    assert output.found() == whole("r2")
-    assert output.sink.prune(1) == ["r1", "r3"]
-    assert output.sink.run_ids() == ["r2", "r4"]
-    with pytest.raises(DataError, match=r"manifest\.json"):
-        output.sink.restore("r3")
-    # Somebody goes back to a run at the very moment when it is removed: before it was looked at, and after.
-    output.sink.restore("r4")
-    read = ObjectFiles.read
-
-    def meanwhile(files: ObjectFiles, path: str) -> bytes:
-        content = read(files, path)
-        if path.endswith("run_id=r2/manifest.json"):
-            store.put(f"{output.path}/CURRENT", b"r2\n")
-        return content
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ObjectFiles, "read", meanwhile)
-        assert output.sink.prune(1) == []
-    assert output.found() == whole("r2")
-    verify(f"{output.uri}/run_id=r2", spark)
-    output.sink.restore("r4")
-    point_to = ObjectStoreSink._point_to
-
-    def removed(sink: ObjectStoreSink, run_id: str, version: str | None) -> None:
-        store.client.delete_object(Bucket=BUCKET, Key=f"{output.path}/run_id=r2/manifest.json")
-        point_to(sink, run_id, version)
-
-    monkeypatch.setattr(ObjectStoreSink, "_point_to", removed)
-    with pytest.raises(ConflictError, match=r"run r2 .* was removed meanwhile, by a run that keeps fewer"):
-        output.sink.restore("r2")
-    assert output.found() == whole("r4")
 
 
 # What each step calls, by which the store goes away in its middle.
 INSIDE = {"stage": "write_parts", "commit": "write_manifest", "verify": "check_manifest"}
-
-
-def at_a_step(step: str, happens: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Have something happen once, inside a step; the list fills when it has."""
-    work, done = getattr(object_store, INSIDE[step]), list[str]()
-
-    def work_after(*given: Any) -> Any:
-        if not done:
-            done.append(step)
-            happens()
-        return work(*given)
-
-    monkeypatch.setattr(object_store, INSIDE[step], work_after)
-    return done
 
 
 @pytest.mark.parametrize("step", INSIDE)
@@ -294,11 +234,11 @@ def test_a_store_that_goes_away_and_comes_back_costs_time_and_not_the_run(
     step: str, output: Output, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output.publish("old")
-    gone = at_a_step(step, lambda: store.gate.shut_for(AWAY_SECONDS), monkeypatch)
+    gone = at_first(monkeypatch, object_store, INSIDE[step], lambda: store.gate.shut_for(AWAY_SECONDS))
     with readers(output, whole("old"), whole("new")):
         output.publish("new")
         time.sleep(0.5)
-    assert gone == [step]
+    assert gone == [INSIDE[step]]
 
 
 @pytest.mark.parametrize("step", ["stage", "commit"])
@@ -313,25 +253,23 @@ def test_a_store_that_stays_away_is_named_and_has_the_tables_of_before(
     output.sink = open_output(f"s3a://{bucket}/out", spark)
 
     def current() -> bytes:
-        content: bytes = store.client.get_object(Bucket=bucket, Key="out/CURRENT")["Body"].read()
-        return content
+        return bytes(store.client.get_object(Bucket=bucket, Key="out/CURRENT")["Body"].read())
 
     output.publish("old")
     expected = r"run new was not published: s3a://impatient-commit" if step == "commit" else "Connection|connect"
-    with monkeypatch.context() as patch:
-        at_a_step(step, store.gate.shut, patch)
-        try:
-            with pytest.raises(DcrecError if step == "commit" else Exception, match=expected):
-                output.publish("new")
-        finally:
-            store.gate.open()
+    at_first(monkeypatch, object_store, INSIDE[step], store.gate.shut)
+    try:
+        with pytest.raises(DcrecError if step == "commit" else Exception, match=expected):
+            output.publish("new")
+    finally:
+        store.gate.open()
     time.sleep(3)  # connections that broke are looked at, and not used, when they have rested for two seconds
     assert current() == b"old\n"
     output.publish("next")
     assert current() == b"next\n"
 
 
-@pytest.mark.parametrize("output", ["s3", "hdfs"], indirect=True)
+@pytest.mark.parametrize("output", ["s3", "gs", "hdfs"], indirect=True)
 def test_a_model_is_saved_replaced_and_loaded(output: Output) -> None:
     path = f"{output.uri}/estimator"
     PoissonFactorization(rank=3).write().save(path)

@@ -4,19 +4,18 @@ import json
 import signal
 import threading
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, ConflictError
 from examples.redis_sink.dcrec_redis_sink import RedisServer, RedisSettings, RedisWarehouse
-from tests.jobs.job import SMALL, options_of, read_table, run_directory
-from tests.warehouse.commands import RATINGS, done
-from tests.warehouse.judges import Place
-from tests.warehouse.places import ROOT
+from tests.jobs.job import options_of, read_table, run_directory, small_job
+from tests.spark.standalone import ROOT
+from tests.steps import at_first
+from tests.warehouse.commands import done
+from tests.warehouse.judges import Opened, Place
 from tests.warehouse.servers import RunningRedis
 from tests.warehouse.tables import IDS, RUN_DATE, record
 
@@ -28,7 +27,7 @@ SETTING = "warehouses.other.redis"
 
 
 @pytest.fixture
-def place(opened: Callable[..., Place]) -> Place:
+def place(opened: Opened) -> Place:
     """Keys of the test's own, under which one run is shown; two are kept."""
     made = opened("redis", keep=2)
     made.publish("old")
@@ -48,8 +47,8 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     described = tmp_path / "dcrec_redis_sink-0.1.0.dist-info"
     described.mkdir()
     (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1.0\n")
-    lines = [f"[{group}]\n{name} = {place}\n" for group, names in project["entry-points"].items()
-             for name, place in names.items()]  # fmt: skip
+    points = project["entry-points"].items()
+    lines = [f"[{group}]\n{name} = {place}\n" for group, names in points for name, place in names.items()]
     (described / "entry_points.txt").write_text("".join(lines))
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.syspath_prepend(str(EXAMPLE))
@@ -57,15 +56,8 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_a_run_publishes_to_the_sink_and_a_service_finds_its_lists(redis_server: RunningRedis, tmp_path: Path) -> None:
-    (tmp_path / "ratings.csv").write_text(RATINGS)
-    settings = {
-        **SMALL,
-        "input.path": tmp_path / "ratings.csv",
-        "input.format": "csv",
-        "output.path": tmp_path / "out",
-        "recommend.extra": "[overlap]",
-        SETTING: f"{{url: '{redis_server.url}', namespace: shop}}",
-    }
+    own = {"recommend.extra": "[overlap]", SETTING: f"{{url: '{redis_server.url}', namespace: shop}}"}
+    settings = {**small_job(tmp_path, 12, 10), **own}
     done("retrain", *options_of(settings))
     expected = read_table(run_directory(tmp_path / "out"), "recommendations")
     with redis_server.reader() as client:
@@ -81,25 +73,19 @@ def test_a_run_publishes_to_the_sink_and_a_service_finds_its_lists(redis_server:
 def test_a_server_that_restarts_costs_time_and_not_the_run(
     step: str, place: Place, redis_server: RunningRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make, fallen = getattr(place.warehouse, step), list[str]()
 
-    def fall(*given: Any) -> Any:
-        if not fallen:
-            fallen.append(step)
-            redis_server.stop(signal.SIGKILL)
-            threading.Timer(AWAY_SECONDS, redis_server.start).start()
-        return make(*given)
+    def fall() -> None:
+        redis_server.stop(signal.SIGKILL)
+        threading.Timer(AWAY_SECONDS, redis_server.start).start()
 
-    monkeypatch.setattr(place.warehouse, step, fall)
+    fallen = at_first(monkeypatch, place.warehouse, step, fall)
     place.publish("new")
     assert fallen == [step]
     assert shows_all_of(place, "new")
     assert {run.run_id for run in place.warehouse.runs()} == {"new", "old"}
 
 
-def test_unusable_servers_are_named(
-    place: Place, redis_server: RunningRedis, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_bad_servers_are_named(place: Place, redis_server: RunningRedis, spark: SparkSession, tmp_path: Path) -> None:
     with redis_server.reader() as client:
         client.config_set("maxmemory-policy", "allkeys-lru")
         try:

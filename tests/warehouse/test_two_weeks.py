@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import platform
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
@@ -11,6 +10,7 @@ from functools import reduce
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
+from platform import python_version
 from typing import NamedTuple
 
 import pandas as pd
@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.errors import DataError
 from dcrec_spark.publish.current import current_run, published_run
 from tests.warehouse.commands import done
-from tests.warehouse.judges import Judge, directory_judge, jdbc_judge, postgresql_judge, watching
+from tests.warehouse.judges import Judge, catalog_judge, directory_judge, postgresql_judge, sqlite_catalog, watching
 from tests.warehouse.servers import Postgresql
 from tests.warehouse.two_weeks import ITEMS, KEEP, RATINGS, Shop, item_id, two_weeks
 
@@ -123,7 +123,7 @@ def story(spark: SparkSession, scratch: Path, postgresql: Postgresql) -> Story:
 
     judges = {
         "directory": directory_judge(shop.output),
-        "Iceberg": jdbc_judge(scratch, "shop"),
+        "Iceberg": catalog_judge(sqlite_catalog(scratch), "shop"),
         "PostgreSQL": database_judge,
     }
     with watching(*map(looking, judges.values()), pause=0.5) as seen:
@@ -158,15 +158,10 @@ def page(story: Story) -> str:
         readers.append(f"| {place} | {looks.total():,} | {len(different)} | {torn} | {story.nothing[place]:,} |")
     for run_id, name in names.items():
         listed = listed.replace(run_id, name.ljust(len(run_id)))
+    tables = {"nights": "\n".join(nights), "said": "\n".join(said), "readers": "\n".join(readers), "listed": listed}
+    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     return TEXT.format(
-        python=platform.python_version(),
-        versions=", ".join(f"{name} {version(name)}" for name in PACKAGES),
-        cores=len(os.sched_getaffinity(0)),
-        nights="\n".join(nights),
-        said="\n".join(said),
-        readers="\n".join(readers),
-        keep=KEEP,
-        listed=listed,
+        python=python_version(), versions=versions, cores=len(os.sched_getaffinity(0)), keep=KEEP, **tables
     )
 
 

@@ -1,7 +1,6 @@
 """What holds for every warehouse: readers find one run's tables, whole, whatever is published or taken back."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,15 +8,19 @@ import pandas as pd
 import psycopg
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish import warehouse as warehouses
+from dcrec_spark.publish.object_store import open_output
+from dcrec_spark.publish.postgresql import PostgresqlWarehouse
+from dcrec_spark.publish.protocol import publish
+from dcrec_spark.publish.several import Several
 from dcrec_spark.publish.warehouse import StagedTables
-from tests.warehouse.judges import Place
-from tests.warehouse.places import ROOT
-from tests.warehouse.tables import IDS, RUN_DATE, record
+from tests.spark.standalone import ROOT
+from tests.steps import at_first
+from tests.warehouse.judges import Opened, Place, directory_judge, sqlite_catalog
+from tests.warehouse.tables import IDS, RUN_DATE, record, tables_of
 
 pytestmark = pytest.mark.warehouse
 
@@ -28,34 +31,33 @@ KINDS = (*SINKS, "iceberg in a folder", "iceberg behind rest")
 
 
 @pytest.fixture(params=SINKS)
-def place(request: pytest.FixtureRequest, opened: Callable[..., Place]) -> Place:
+def place(request: pytest.FixtureRequest, opened: Opened) -> Place:
     return opened(request.param)
 
 
-def staged_in_redis(place: Place) -> list[str]:
-    """Keys of runs that were never shown, and what tells that some are being written."""
-    client, namespace = place.warehouse.server.connect(), place.namespace
-    held = set(client.hkeys(f"{namespace}:runs"))
-    names = [key.split(":") for key in client.scan_iter(f"{namespace}:*")]
-    return [":".join(name) for name in names if name[1:] == ["staging"] or (len(name) > 2 and name[1] not in held)]
+def names_in_postgresql(place: Place) -> list[str]:
+    query = "select tablename from pg_tables where schemaname = %s"
+    with place.warehouse.server.connect("test") as reader:
+        return [name for (name,) in reader.execute(query, [place.namespace]).fetchall()]
 
 
 def leftovers(place: Place, spark: SparkSession) -> list[str]:
     """What is there of runs that nobody is shown."""
     warehouse, namespace = place.warehouse, place.warehouse.namespace
-    if place.kind == "redis":
-        return staged_in_redis(place)
+    if place.kind == "redis":  # keys of runs that were never shown, and what tells that some are being written
+        client = warehouse.server.connect()
+        held = set(client.hkeys(f"{namespace}:runs"))
+        keys = [key.split(":") for key in client.scan_iter(f"{namespace}:*")]
+        return [":".join(key) for key in keys if key[1:] == ["staging"] or (len(key) > 2 and key[1] not in held)]
     if place.kind.startswith("iceberg"):
         refs = spark.sql(f"select name from {namespace}.recommendations.refs where name like 'dcrec_staged%'").collect()
         return [row["name"] for row in refs]
     if place.kind == "postgresql":
-        query = "select tablename from pg_tables where schemaname = %s and tablename like '%%\\_\\_%%'"
-        with warehouse.server.connect("test") as reader:
-            names = [name for (name,) in reader.execute(query, [namespace]).fetchall()]
-        shown = str(warehouse.now("recommendations"))
-        return [name for name in names if not name.endswith(shown)]
-    names = [row["tableName"] for row in spark.sql(f"show tables in {namespace} like '*__*'").collect()]
-    return [name for name in names if name != warehouse.now(name.split("__")[0])]
+        names = names_in_postgresql(place)
+    else:
+        names = [row["tableName"] for row in spark.sql(f"show tables in {namespace}").collect()]
+    shown = {table: warehouse.now(table) for table in place.names}
+    return [name for name in names if "__" in name and not name.endswith(str(shown[name.split("__")[0]]))]
 
 
 @pytest.mark.parametrize("place", KINDS, indirect=True)
@@ -136,30 +138,21 @@ FORGETTING = re.findall(
 )
 
 
-def files_of(place: Place, scratch: Path) -> list[Path]:
-    homes = {"hive": "spark-warehouse/{}.db", "delta": "spark-warehouse/{}.db", "iceberg behind sqlite": "sea/{}"}
-    return [path for path in (scratch / homes[place.kind].format(place.namespace)).rglob("*") if path.is_file()]
-
-
 def holds(place: Place, scratch: Path, user: str, database: psycopg.Connection) -> bool:
     """Whether a user is anywhere in what a warehouse keeps, shown or not."""
     if place.kind == "postgresql":
-        query = "select tablename from pg_tables where schemaname = %s"
-        names = [name for (name,) in database.execute(query, [place.namespace]).fetchall()]
-        rows = [
-            row for name in names for row in database.execute(f'select t::text from "{place.namespace}"."{name}" t')
-        ]
-        return any(user in text for (text,) in rows)
-    files = [path for path in files_of(place, scratch) if "_delta_log" not in path.parts]
+        queries = [f'select t::text from "{place.namespace}"."{name}" t' for name in names_in_postgresql(place)]
+        return any(user in text for query in queries for (text,) in database.execute(query))
+    home = "sea/{}" if place.kind.startswith("iceberg") else "spark-warehouse/{}.db"
+    found = (scratch / home.format(place.namespace)).rglob("*")
+    files = [path for path in found if path.is_file() and "_delta_log" not in path.parts]
     parts = [pq.ParquetFile(path).read().to_pylist() for path in files if path.suffix == ".parquet"]
     others = [path.read_bytes() for path in files if path.suffix != ".parquet"]
     return any(user in row.values() for part in parts for row in part) or any(user.encode() in text for text in others)
 
 
 @pytest.mark.parametrize("place", ["hive", "iceberg behind sqlite", "delta", "postgresql"], indirect=True)
-def test_a_user_is_forgotten_by_the_steps_of_the_documentation(
-    place: Place, spark: SparkSession, scratch: Path, database: psycopg.Connection
-) -> None:
+def test_a_user_is_forgotten(place: Place, spark: SparkSession, scratch: Path, database: psycopg.Connection) -> None:
     place.warehouse.keep = 2
     gone = IDS[-4]
     place.publish("with", names=LISTS)
@@ -177,8 +170,8 @@ def test_a_user_is_forgotten_by_the_steps_of_the_documentation(
     spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
 
 
-def test_old_and_abandoned_tables_of_hive_go_and_a_foreign_one_is_refused(
-    opened: Callable[..., Place], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+def test_old_and_abandoned_tables_of_hive_go(
+    opened: Opened, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = opened("hive", "clear", keep=2)
     hive = place.warehouse
@@ -197,20 +190,21 @@ def test_old_and_abandoned_tables_of_hive_go_and_a_foreign_one_is_refused(
         hive.stage("run", {"mine": spark.range(1)}, {})
 
 
-def test_snapshots_name_their_run_and_only_kept_tags_stay(opened: Callable[..., Place], scratch: object) -> None:
-    place = opened("iceberg behind sqlite", "tags", keep=2)
+def test_snapshots_name_their_run_and_only_kept_tags_stay(opened: Opened, scratch: Path) -> None:
+    """In a database of its catalog's name, which alone Iceberg's procedures would take for the catalog's."""
+    place = opened("iceberg behind sqlite", "sea", keep=2)
     for run_id in ("one", "two", "three", "four"):
         place.publish(run_id, 1, LISTS)
-    table = SqlCatalog("sea", uri=f"sqlite:///{scratch}/sea.sqlite").load_table("tags.recommendations")
+    table = sqlite_catalog(scratch).load_table("sea.recommendations")
     summary = table.current_snapshot().summary.additional_properties  # type: ignore[union-attr]
     assert (summary["dcrec.run_id"], summary["dcrec.run_date"]) == ("four", RUN_DATE.isoformat())
     # The oldest are dropped when the next run is staged.
     assert set(table.refs()) == {"main", "dcrec_two", "dcrec_three", "dcrec_four"}
+    place.warehouse.restore("three")
+    assert set(place.judge("recommendations")["run_id"]) == {"three"}
 
 
-def test_what_joins_a_branch_after_reading_it_back_is_refused(
-    opened: Callable[..., Place], spark: SparkSession
-) -> None:
+def test_what_joins_a_branch_after_reading_it_back_is_refused(opened: Opened, spark: SparkSession) -> None:
     place = opened("iceberg in a folder", "late")
     staged = place.stage("run", 1, LISTS)
     late = place.tables("late", 1, LISTS)["recommendations"]
@@ -218,16 +212,6 @@ def test_what_joins_a_branch_after_reading_it_back_is_refused(
     with pytest.raises(ConflictError, match="something else was written to branch"):
         place.warehouse.commit(staged, record("run"))
     assert spark.table("lake.late.recommendations").count() == 0
-
-
-def test_a_database_of_its_catalog_s_name_is_published_to_and_rolled_back(opened: Callable[..., Place]) -> None:
-    """Iceberg's procedures would take the database's name alone for the catalog's."""
-    place = opened("iceberg behind sqlite", "sea")
-    for run_id in ("one", "two"):
-        place.publish(run_id, 1, LISTS)
-        assert set(place.judge("recommendations")["run_id"]) == {run_id}
-    place.warehouse.restore("one")
-    assert set(place.judge("recommendations")["run_id"]) == {"one"}
 
 
 @pytest.mark.parametrize("place", ["postgresql"], indirect=True)
@@ -239,7 +223,7 @@ def test_folders_and_names_that_are_none_are_refused(place: Place) -> None:
         place.warehouse.stage("monday", {'x"; drop table runs; --': tables["recommendations"]}, {})
 
 
-def test_other_columns_than_the_table_has_are_named(opened: Callable[..., Place], spark: SparkSession) -> None:
+def test_other_columns_than_the_table_has_are_named(opened: Opened, spark: SparkSession) -> None:
     delta = opened("delta", "columns").warehouse
     spark.sql("CREATE TABLE columns.runs (id int, old string) USING delta")
     expected = (
@@ -248,3 +232,27 @@ def test_other_columns_than_the_table_has_are_named(opened: Callable[..., Place]
     )
     with pytest.raises(ConfigError, match=expected):
         delta.stage("run", {"runs": spark.range(1).selectExpr("id", "'x' as new")}, {})
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the second place", "after the second place"])
+def test_a_signal_between_two_commits_takes_all_places_back(
+    after: bool, spark: SparkSession, tmp_path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As SIGTERM and Ctrl-C come: the first place is committed, and the directory, the last one, is not."""
+    places = [opened("hive"), opened("postgresql", lock_seconds=5)]
+    sinks = Several(spark, open_output(str(tmp_path / "out"), spark), [place.warehouse for place in places])
+    judges = [directory_judge(tmp_path / "out"), *(place.judge for place in places)]
+
+    def publish_to_all(run_id: str, users: int) -> None:
+        publish(sinks, run_id, tables_of(spark, run_id, users, ("recommendations", "runs")), lambda _: record(run_id))
+
+    def stop() -> None:
+        raise KeyboardInterrupt("stopped by SIGTERM")
+
+    publish_to_all("first", 8)
+    at_first(monkeypatch, PostgresqlWarehouse, "commit", stop, after)
+    with pytest.raises(KeyboardInterrupt):
+        publish_to_all("second", 3)
+    assert [set(judge("recommendations")["run_id"]) for judge in judges] == [{"first"}] * 3
+    publish_to_all("third", 8)
+    assert [set(judge("recommendations")["run_id"]) for judge in judges] == [{"third"}] * 3

@@ -1,12 +1,8 @@
-"""Two weeks of a shop: every night new ratings and a retraining, and on some nights something goes wrong.
-
-One Iceberg table of ratings, read as of a snapshot. Three places to publish to: a directory, Iceberg and PostgreSQL.
-"""
+"""Two weeks of a shop: every night new ratings and a retraining, and on some nights something goes wrong."""
 
 import json
 import re
 import signal
-import time
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
@@ -17,7 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.publish.current import current_run_id
+from dcrec_spark.publish.postgresql import PostgresqlWarehouse
 from tests.jobs.job import SMALL, options_of
+from tests.spark.standalone import wait_for
 from tests.warehouse.commands import dcrec_with, killed, settings_file, started
 from tests.warehouse.servers import Postgresql
 
@@ -102,17 +100,11 @@ class Shop:
             for user, item in sorted(set(rows))
             if (str(user), item_id(item)) not in known
         ]
-        schema = f"user string, item string, {column} double, day date"
-        ratings = self.spark.createDataFrame(fresh, schema)
+        ratings = self.spark.createDataFrame(fresh, f"user string, item string, {column} double, day date")
         if column != "rating":
             self.spark.sql(f"ALTER TABLE {RATINGS} ADD COLUMN {column} DOUBLE")
             ratings = ratings.withColumn("rating", F.lit(None).cast("double"))
         ratings.writeTo(RATINGS).append()
-
-    def mend(self, column: str) -> None:
-        """Put the ratings of a renamed column where they belong."""
-        self.spark.sql(f"UPDATE {RATINGS} SET rating = {column} WHERE rating IS NULL")
-        self.spark.sql(f"ALTER TABLE {RATINGS} DROP COLUMN {column}")
 
     def command(self, day: date, *options: object) -> list[object]:
         return ["retrain", "--config", self.config, "--set", f"run.run_date={day}", *options]
@@ -124,14 +116,12 @@ class Shop:
         self.note(day, what, ["rollback", run_id, "--config", self.config])
 
     def note(self, day: date, what: str, command: list[object]) -> None:
-        before = self.served()
         result = dcrec_with(*command)
-        self.add(day, what, result.exit_code, result.stderr, before)
+        self.add(day, what, result.exit_code, result.stderr)
 
-    def add(self, day: date, what: str, code: int, errors: str, before: str | None) -> None:
-        after = self.served()
-        said = last_words(errors) if code else ""
-        made = after if after != before else None
+    def add(self, day: date, what: str, code: int, errors: str) -> None:
+        before, after = self.commands[-1].served if self.commands else None, self.served()
+        said, made = last_words(errors) if code else "", after if after != before else None
         self.commands.append(Command(day, what, code, said, made, after, self.measured()))
 
     def served(self) -> str | None:
@@ -148,10 +138,11 @@ def two_weeks(shop: Shop) -> None:
     days = [FIRST_DAY + timedelta(number) for number in range(14)]
     special = {3: _renamed_column, 5: _worse_model, 6: _two_schedulers, 8: _killed, 10: _folders, 12: _no_database}
     for number, day in enumerate(days):
+        if number not in (3, 6):
+            shop.ratings_come_in(day)
         if number in special:
             special[number](shop, day)
         else:
-            shop.ratings_come_in(day)
             shop.retrain(day, "retrain")
         if number == 9:
             newest = str(shop.served())
@@ -165,33 +156,33 @@ def two_weeks(shop: Shop) -> None:
 def _renamed_column(shop: Shop, day: date) -> None:
     shop.ratings_come_in(day, column="stars")
     shop.retrain(day, "retrain; the column of today's ratings has another name, and history is good")
-    shop.mend("stars")
+    shop.spark.sql(f"UPDATE {RATINGS} SET rating = stars WHERE rating IS NULL")
+    shop.spark.sql(f"ALTER TABLE {RATINGS} DROP COLUMN stars")
 
 
 def _worse_model(shop: Shop, day: date) -> None:
-    shop.ratings_come_in(day)
     shop.retrain(day, "retrain, with one factor only", "--set", "outcome.rank=1", "--set", "outcome.alpha=0")
 
 
 def _two_schedulers(shop: Shop, day: date) -> None:
     """The first one reads the ratings of the day before, and is slow."""
-    read = shop.scratch / "first has read"
     first = started(shop.command(day), ON_OLD_RATINGS.format(folder=str(shop.scratch)))
-    while not read.exists():
+
+    def has_read() -> bool:
         assert first.poll() is None, first.communicate()
-        time.sleep(0.05)
+        return (shop.scratch / "first has read").exists()
+
+    wait_for(has_read, lambda: "the first one reads", 900)
     shop.ratings_come_in(day)
     shop.retrain(day, "retrain, started by a second scheduler, on the ratings of today")
     (shop.scratch / "second is done").touch()
-    before = shop.served()
     _, errors = first.communicate(timeout=900)
     what = "retrain, started by the first scheduler earlier, on the ratings of yesterday"
-    shop.add(day, what, first.returncode, errors, before)
+    shop.add(day, what, first.returncode, errors)
 
 
 def _folders(shop: Shop, day: date) -> None:
     """The ratings of each item are in a folder that is named after it: item=7 and item=07."""
-    shop.ratings_come_in(day)
     folder = shop.scratch / "exported"
     shop.spark.table(RATINGS).repartition(1).write.partitionBy("item").parquet(str(folder))
     exported = {"input.table": "null", "input.format": "parquet", "input.path": folder}
@@ -199,7 +190,6 @@ def _folders(shop: Shop, day: date) -> None:
 
 
 def _no_database(shop: Shop, day: date) -> None:
-    shop.ratings_come_in(day)
     shop.database.stop(signal.SIGINT)
     shop.retrain(day, "retrain, while PostgreSQL is down")
     shop.database.start()
@@ -207,10 +197,8 @@ def _no_database(shop: Shop, day: date) -> None:
 
 
 def _killed(shop: Shop, day: date) -> None:
-    shop.ratings_come_in(day)
-    before = shop.served()
-    killed("PostgresqlWarehouse", shop.command(day))
-    shop.add(day, "retrain, killed between Iceberg and PostgreSQL", -signal.SIGKILL, "killed", before)
+    killed(PostgresqlWarehouse, shop.command(day))
+    shop.add(day, "retrain, killed between Iceberg and PostgreSQL", -signal.SIGKILL, "killed")
     shop.retrain(day, "the same command again")
 
 

@@ -208,5 +208,3 @@ def _side_ids(named: pa.ChunkedArray, fitted: DataFrame | None) -> pa.Array:
         return arrow_table(fitted, ["id", "idx"]).sort_by("idx")["id"].combine_chunks()
     distinct = named.unique()
     return distinct.take(pc.sort_indices(distinct))
-
-

@@ -155,6 +155,18 @@ class PostgresqlWarehouse(Warehouse):
             )
             self._run(connection, query, staged.token, staged.run_id, self.run_date, table)
             self._run(connection, "create table {schema}.{place} ({columns})", place=place, columns=columns)
+        self._load(place, rows)
+        try:
+            with self.session.transaction() as connection:
+                if table in _KEYS:
+                    keys = sql.SQL(", ").join(map(sql.Identifier, _KEYS[table]))
+                    self._run(connection, "create unique index on {schema}.{place} ({keys})", place=place, keys=keys)
+                self._run(connection, "analyze {schema}.{place}", place=place)
+        except psycopg.errors.UniqueViolation as error:
+            raise AuditError(f"{self.setting}: {table}: {error.diag.message_detail or first_line(error)}") from error
+        return staged.token
+
+    def _load(self, place: str, rows: DataFrame) -> None:
         maps = [field.name for field in rows.schema if isinstance(field.dataType, MapType)]
         sent = rows.withColumns({name: F.to_json(F.col(f"`{name}`")) for name in maps})
         writer = sent.write.format("jdbc").options(**self.server.jdbc()).option("dbtable", self._dotted(place))
@@ -165,15 +177,6 @@ class PostgresqlWarehouse(Warehouse):
         except Exception as error:
             what = self.server.without_secret(message_of(error))
             raise DcrecError(f"{self.setting}: {self.namespace}.{place} could not be loaded: {what}") from error
-        try:
-            with self.session.transaction() as connection:
-                if table in _KEYS:
-                    keys = sql.SQL(", ").join(map(sql.Identifier, _KEYS[table]))
-                    self._run(connection, "create unique index on {schema}.{place} ({keys})", place=place, keys=keys)
-                self._run(connection, "analyze {schema}.{place}", place=place)
-        except psycopg.errors.UniqueViolation as error:
-            raise AuditError(f"{self.setting}: {table}: {error.diag.message_detail or first_line(error)}") from error
-        return staged.token
 
     def read(self, staged: StagedTables, table: str, schema: StructType) -> DataFrame:
         """Open what was loaded, in pieces that executors read in parallel. Maps are left out."""

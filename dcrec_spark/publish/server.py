@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import LiteralString, TypeVar
+from typing import Any, LiteralString, TypeVar
 from urllib.parse import parse_qsl
 
 from dcrec_spark.errors import ConfigError, DcrecError, interruption, require_extra
@@ -180,7 +180,7 @@ class Session:
 
     def tries_to_keep_publishers_out(self, connection: psycopg.Connection) -> bool:
         """Take the lock of publishers until the transaction ends, unless somebody has it."""
-        return self._lock(connection, "pg_try_advisory_xact_lock", _PUBLISH)
+        return self._lock(connection, "pg_try_advisory_xact_lock", _PUBLISH).fetchone() == (True,)
 
     def hold(self, connection: psycopg.Connection, token: str) -> None:
         """Hold a token for as long as the connection lives."""
@@ -200,9 +200,11 @@ class Session:
 
     def has_holder(self, connection: psycopg.Connection, token: str) -> bool:
         """Whether a publisher that lives holds this token, here or elsewhere."""
-        return token in self._staging or not self._lock(connection, "pg_try_advisory_xact_lock", token)
+        if token in self._staging:
+            return True
+        return self._lock(connection, "pg_try_advisory_xact_lock", token).fetchone() != (True,)
 
-    def _lock(self, connection: psycopg.Connection, function: LiteralString, what: str) -> bool:
-        """Call a function of PostgreSQL's advisory locks. Returns whether it says that it succeeded."""
+    def _lock(self, connection: psycopg.Connection, function: LiteralString, what: str) -> psycopg.Cursor[Any]:
+        """Call a function of PostgreSQL's advisory locks."""
         key = f"dcrec-spark {self.namespace} {what}"
-        return connection.execute(f"select {function}(hashtextextended(%s, 0))", [key]).fetchone() == (True,)
+        return connection.execute(f"select {function}(hashtextextended(%s, 0))", [key])

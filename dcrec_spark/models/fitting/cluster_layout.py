@@ -72,8 +72,10 @@ class ClusterLayout(Layout):
     def table(self, is_user: bool, state: State, family: Tabled, shared: Any, exposed: Part | None = None) -> DataFrame:
         """``idx, id`` and the family's columns, then those of the exposure factors."""
         side, ids = self.side(is_user)
-        stages = {"": Part(state, family, shared), **({"exposure_": exposed} if exposed else {})}
-        parts, memories = [], []
+        stages: dict[str, tuple[State, Tabled, Any]] = {"": (state, family, shared)}
+        if exposed is not None:
+            stages["exposure_"] = exposed
+        parts, memories = list[TablePart](), []
         for prefix, (of_stage, stage, of_pairs) in stages.items():
             table_of = partial(stage.table_of, is_user=is_user, shared=of_pairs)
             memories.append(side.memories(of_stage).withColumn("part", F.lit(len(parts))))

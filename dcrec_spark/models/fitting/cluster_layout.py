@@ -166,14 +166,16 @@ def lay_out_on_cluster(
 
 
 def _broadcast_ids(ids: Mapping[str, DataFrame], rows: Mapping[str, int]) -> Broadcasted | None:
-    """Broadcast the ids of both sides in the order of their indices, which is theirs. None if they are too many.
+    """Broadcast the ids of both sides, in the order of ``idx`` where they have one. None if they are too many.
 
     Workers look ids up, and the driver sorts them, several times faster than Spark joins and sorts.
     """
     if sum(rows[name] * width_of(frame.select("id")) for name, frame in ids.items()) > BROADCAST_BYTES:
         return None
-    tables = {name: collect_arrow(frame) for name, frame in ids.items()}
-    known = {n: t.sort_by("idx" if "idx" in t.column_names else "id")["id"].combine_chunks() for n, t in tables.items()}
+    known = {}
+    for name, frame in ids.items():
+        columns = [column for column in ("idx", "id") if column in frame.columns]
+        known[name] = collect_arrow(frame.select(columns)).sort_by(columns[0])["id"].combine_chunks()
     return broadcast(ids["user"].sparkSession, known)
 
 

@@ -82,7 +82,7 @@ class DeltaWarehouse(CatalogWarehouse):
         """Drop the second tables that dead publishers have left."""
         self.drop_abandoned(table, set())
 
-    def held(self, table: str) -> list[tuple[str, str, str]]:
+    def holdings(self, table: str) -> list[tuple[str, str, str]]:
         """List the versions in the table's history that runs have written."""
         versions = sorted(self._versions(table).items(), reverse=True)
         return [(str(version), *run) for version, metadata in versions if (run := _run_in(metadata)) is not None]

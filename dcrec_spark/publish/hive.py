@@ -35,7 +35,7 @@ class HiveWarehouse(CatalogWarehouse):
 
     def show(self, staged: StagedTables, table: str) -> str:
         """Replace the view."""
-        place, others = staged.places[table], [held for held in self.held(table) if held[1] != staged.run_id]
+        place, others = staged.places[table], [held for held in self.holdings(table) if held[1] != staged.run_id]
         self._replace_view(table, place, [(place, staged.run_id, str(self.run_date)), *others][: self.keep])
         return f"{self.namespace}.{table} from {place}"
 
@@ -44,11 +44,11 @@ class HiveWarehouse(CatalogWarehouse):
         if place is None:
             self.spark.sql(f"DROP VIEW IF EXISTS {self.table(table)}")
         else:
-            self._replace_view(table, place, self.held(table))
+            self._replace_view(table, place, self.holdings(table))
 
     def drop(self, staged: StagedTables, table: str) -> None:
         """Drop the run's table, unless it is shown, and forget it."""
-        place, now, held = staged_place(table, staged.token), self.now(table), self.held(table)
+        place, now, held = staged_place(table, staged.token), self.now(table), self.holdings(table)
         if now == place:
             return
         others = [run for run in held if run[0] != place]
@@ -61,10 +61,10 @@ class HiveWarehouse(CatalogWarehouse):
 
         A table that is older than all that the view can show is too old, or of a publisher that has lost already.
         """
-        held = {place for place, _, _ in self.held(table)}
+        held = {place for place, _, _ in self.holdings(table)}
         self.drop_abandoned(table, {*held, self.now(table)}, min(held, default=""))
 
-    def held(self, table: str) -> list[tuple[str, str, str]]:
+    def holdings(self, table: str) -> list[tuple[str, str, str]]:
         """List the tables that the view can show."""
         listed = self._properties(table).get(HELD, "") if self.exists(table) else ""
         return [(place, run_id, day) for place, run_id, day in (run.split(" ") for run in listed.split(",") if run)]

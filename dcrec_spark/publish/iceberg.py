@@ -92,7 +92,7 @@ class IcebergWarehouse(CatalogWarehouse):
             if str(row["snapshot_id"]) != now:
                 self.spark.sql(f"ALTER TABLE {self.table(table)} DROP TAG IF EXISTS `{row['tag']}`")
 
-    def held(self, table: str) -> list[tuple[str, str, str]]:
+    def holdings(self, table: str) -> list[tuple[str, str, str]]:
         """List the snapshots that have a tag, or are main's."""
         return [(str(row["snapshot_id"]), row["run_id"], row["run_date"]) for row in self._snapshots(table)]
 

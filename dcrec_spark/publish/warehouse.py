@@ -252,7 +252,7 @@ class CatalogWarehouse(TableByTable):
         self.spark = spark
 
     @abstractmethod
-    def held(self, table: str) -> list[tuple[str, str, str]]:
+    def holdings(self, table: str) -> list[tuple[str, str, str]]:
         """List the place, the run_id and the run_date of all that readers of a table could be shown, newest first."""
 
     def published(self) -> list[str]:
@@ -263,7 +263,7 @@ class CatalogWarehouse(TableByTable):
         runs: dict[str, StoredRun] = {}
         for table in self.published():
             now = self.now(table)
-            for place, run_id, run_date in self.held(table):
+            for place, run_id, run_date in self.holdings(table):
                 run = runs.get(run_id, StoredRun(run_id, run_date, (), ()))
                 tables = run.tables if table in run.tables else (*run.tables, table)
                 current = (*run.current, table) if place == now else run.current
@@ -271,7 +271,9 @@ class CatalogWarehouse(TableByTable):
         return sorted(runs.values(), reverse=True)
 
     def restore(self, run_id: str) -> None:
-        places = {table: [place for place, run, _ in self.held(table) if run == run_id] for table in self.published()}
+        places = {
+            table: [place for place, run, _ in self.holdings(table) if run == run_id] for table in self.published()
+        }
         if not any(places.values()):
             raise self.unknown_run(run_id)
         for table, of_run in places.items():

@@ -177,7 +177,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         >>> model.withUsers(folded).recommendationTable(2, seen=newcomer).count()
         2
         """
-        return fold_in_rows(self._fitted(), dataset, features, new_is_user=True)
+        return fold_in_rows(self._fit_result(), dataset, features, new_is_user=True)
 
     def foldInItems(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
         """Fold in new items by the ratings of known users, as :meth:`foldInUsers` does users. Items have no gamma.
@@ -188,7 +188,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         >>> model.extended(items=model.foldInItems(new_item)).numItems
         7
         """
-        return fold_in_rows(self._fitted(), dataset, features, new_is_user=False)
+        return fold_in_rows(self._fit_result(), dataset, features, new_is_user=False)
 
     def extended(self, users: DataFrame | None = None, items: DataFrame | None = None) -> "DeconfoundedMFModel":
         """Make a model with the users or items of a fold-in added to this one's. An id that it knows is replaced.
@@ -268,7 +268,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         >>> len(why.reasons)
         2
         """
-        return explain_pairs(self._fitted(), pairs, ratings, n, self.scoringVectors().exposures)
+        return explain_pairs(self._fit_result(), pairs, ratings, n, self.scoringVectors().exposures)
 
     def explainRecommendations(
         self, n_items: int, ratings: DataFrame, users: DataFrame | None = None, n: int = 3
@@ -325,7 +325,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         >>> sure.where("low < prediction AND prediction < high").count() == ratings.count()
         True
         """
-        return predict_intervals(self._fitted(), pairs, ratings, coverage)
+        return predict_intervals(self._fit_result(), pairs, ratings, coverage)
 
     def sureRecommendations(
         self,
@@ -375,7 +375,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
             item = quoted(self.getOrDefault("itemCol")).alias("item_id")
             return ranked.join(items.select(item, "category"), "item_id")
 
-        return sure_lists(self._fitted(), best, n, ratings, coverage, maxPerCategory)
+        return sure_lists(self._fit_result(), best, n, ratings, coverage, maxPerCategory)
 
     def overlap(self, ratings: DataFrame, odds: float = 2.0, side: str = "user") -> DataFrame:
         """Say how much of each user the ratings show, and what a hidden reason for choosing could do to their mean.
@@ -404,11 +404,11 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         >>> seen.where("effective_ratings <= ratings").count()
         6
         """
-        return overlaps_of(self._fitted(), ratings, odds, [side])[0]
+        return overlaps_of(self._fit_result(), ratings, odds, [side])[0]
 
     def overlaps(self, ratings: DataFrame, odds: float = 2.0) -> tuple[DataFrame, DataFrame]:
         """Say of the users, and of the items, what :meth:`overlap` says of a side. The ratings are laid out once."""
-        users, items = overlaps_of(self._fitted(), ratings, odds, ["user", "item"])
+        users, items = overlaps_of(self._fit_result(), ratings, odds, ["user", "item"])
         return users, items
 
     def release(self) -> None:
@@ -417,7 +417,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         if self.exposureModel is not None and self._releases_exposure_model:
             self.exposureModel.release()
 
-    def _fitted(self) -> FittedOutcome:
+    def _fit_result(self) -> FittedOutcome:
         family, given = self.facts.covariates.of_family(family_of(self), self.facts.form), self.exposureModel
         stage_one = (None, None) if given is None else (PoissonExposure.of(given), given.getCountCol())
         return FittedOutcome(self, family, self.facts, *self.tables(), *stage_one)

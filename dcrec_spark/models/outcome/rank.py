@@ -240,7 +240,7 @@ def rank_in_process(what: Ranking, n: int, seen: DataFrame | None, room: int) ->
     rows, cols, *left_out = collected([what.rows, cols_frame, *pairs])
     if left_out and left_out[0].num_rows > room:
         return None
-    return _ranked(what, n, rows.sort_by("idx"), cols.sort_by("idx"), *left_out)
+    return _rank_rows(what, n, rows.sort_by("idx"), cols.sort_by("idx"), *left_out)
 
 
 def collected(frames: Sequence[DataFrame]) -> list[pa.Table]:
@@ -250,7 +250,7 @@ def collected(frames: Sequence[DataFrame]) -> list[pa.Table]:
         return list(threads.map(collect, frames))
 
 
-def _ranked(what: Ranking, n: int, rows: pa.Table, cols: pa.Table, seen: pa.Table | None = None) -> pa.Table:
+def _rank_rows(what: Ranking, n: int, rows: pa.Table, cols: pa.Table, seen: pa.Table | None = None) -> pa.Table:
     if not (rows.num_rows and cols.num_rows):
         return _table(rows, cols, Ranked.none())
     pointer, places_of_seen = np.zeros(rows.num_rows + 1, np.int64), np.empty(0, np.int64)

@@ -175,7 +175,7 @@ def _broadcast_ids(ids: Mapping[str, DataFrame], rows: Mapping[str, int]) -> Bro
     known = {}
     for name, frame in ids.items():
         columns = [column for column in ("idx", "id") if column in frame.columns]
-        known[name] = collect_arrow(frame.select(columns)).sort_by(columns[0])["id"].combine_chunks()
+        known[name] = collect_arrow(frame.select(*columns)).sort_by(columns[0])["id"].combine_chunks()
     return broadcast(ids["user"].sparkSession, known)
 
 

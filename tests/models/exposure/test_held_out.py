@@ -17,7 +17,7 @@ def grid(spark: SparkSession, n_users: int, n_items: int, count: int = 1) -> Dat
     )
 
 
-def holdings(frame: DataFrame) -> dict[tuple[object, object], float]:
+def held(frame: DataFrame) -> dict[tuple[object, object], float]:
     return {(row.user, row.item): row.held_out for row in frame.collect()}
 
 

@@ -19,19 +19,14 @@ class Dying:
 
     changes_left: int
     after: bool
-    is_inside = False
 
     def _change(self, name: str, *given: Any, **named: Any) -> None:
-        if self.is_inside:  # a part of the change that is being made
-            return getattr(super(), name)(*given, **named)
         self.changes_left -= 1
-        if self.changes_left > 0 or (self.changes_left == 0 and self.after):
-            self.is_inside = True
+        if self.changes_left == 0 and self.after:
             getattr(super(), name)(*given, **named)
-            self.is_inside = False
         if self.changes_left <= 0:
             raise Killed
-        return None
+        getattr(super(), name)(*given, **named)
 
     make_directory = partialmethod(_change, "make_directory")
     write = partialmethod(_change, "write")

@@ -189,6 +189,8 @@ def test_of_two_publishers_to_several_places_the_late_one_leaves_all_of_them_to_
 
 
 class DyingObjects(Dying, ObjectFiles):
+    write = ObjectFiles.write  # of one change, which counts
+
     def __init__(self, spark: SparkSession, uri: str, changes_left: int, after: bool) -> None:
         super().__init__(spark, uri, "output.path")
         self.changes_left, self.after = changes_left, after

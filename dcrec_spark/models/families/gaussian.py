@@ -331,18 +331,25 @@ def step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: 
         ):
             own = slice(row, row + 1)
             rows[own] = model.solve(system.of_row(row, half, right), None if before is None else before[own])
+    del system, before  # numbers of each pair: what adds up below takes as many
     rows = model.rows_of(inputs.block, rows)
     sums = ridge_sums.side_sums(rows, ratings.exposure, design, is_user)
     sums |= ridge_sums.penalty(rows, ratings, is_user, shared, design, model.reg)
     if scores:
-        sums |= _sums_of_pairs(inputs.block, rows, inputs.inbox, model, shared, is_user)
+        sums |= _sums_of_pairs(inputs.block, ratings, rows, inputs.inbox, model, shared, is_user)
     return model.update(rows, sums)
 
 
 def _sums_of_pairs(
-    block: Block, rows: Floats, others: Floats, model: GaussianSteps, shared: Shared, is_user: bool
+    block: Block,
+    ratings: RatingBlock,
+    rows: Floats,
+    others: Floats,
+    model: GaussianSteps,
+    shared: Shared,
+    is_user: bool,
 ) -> dict[str, Array]:
-    sums = ridge_sums.observed_sums(rating_block(block, model), rows, others, shared, model.design, is_user)
+    sums = ridge_sums.observed_sums(ratings, rows, others, shared, model.design, is_user)
     if model.validates:
         held_out = rating_block(block, model, held_out=True)
         sums |= ridge_sums.held_out_sums(held_out, rows, others, shared, model.design, is_user)
@@ -361,7 +368,8 @@ def heavy_parts(inputs: KernelInput, update: Update, *, model: GaussianSteps, sh
 
 def heavy_scores(inputs: KernelInput, items: Array, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
     """Add up, over the pairs of a block of users with heavy items, (H, K (+ 1)), what a step of items adds up."""
-    return _sums_of_pairs(heavy_items.heavy_pairs(inputs.block), inputs.memory["rows"], items, model, shared, True)
+    block, users = heavy_items.heavy_pairs(inputs.block), inputs.memory["rows"]
+    return _sums_of_pairs(block, rating_block(block, model), users, items, model, shared, True)
 
 
 def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, shared: Shared) -> base.BlockExplanation:

@@ -19,7 +19,8 @@ REMEMBERED_BYTES = 41 * MB
 # A whole side's state that needs no such care, of what a task may take in its executor's heap. Each row goes to every
 # block that needs it, so that fewer blocks send less.
 SHARE_OF_TASK = 1 / 8
-# A block's pairs, of the same. In executors of 1 GB, fits of both stages lost tasks with blocks of 75 MB.
+# A block's pairs, of the same. In executors of 1 GB that collect with G1, both stages lost tasks with blocks of 75 MB.
+# What smaller blocks add to the other collector (:mod:`dcrec_spark.spark.session`) was not measured apart.
 SHARE_OF_CELL = 1 / 16
 # Rows of the other side that reach a task at once.
 INBOX_BYTES = GB
@@ -106,7 +107,7 @@ class Size(NamedTuple):
 class ClusterPlan(NamedTuple):
     """Executors, and bytes: heap and overhead of each (Python workers are in the overhead), its disk, the driver.
 
-    sent : by each executor in an iteration, at most. blocks : of users and of items.
+    sent : by each executor in an iteration, at most.
     """
 
     executors: int
@@ -116,7 +117,6 @@ class ClusterPlan(NamedTuple):
     disk: float
     driver: float
     sent: float
-    blocks: tuple[int, int]
 
     def conf(self) -> dict[str, str]:
         """Return the settings for spark-submit."""
@@ -144,11 +144,9 @@ def plan_cluster(size: Size, cores: int, executors: int | None = None) -> Cluste
     cached = 2.0 * size.ratings * pair_bytes + rows * (2 * 1.5 * row_bytes + _ID_BYTES)
     executors = executors or max(1, ceil(cached / _CACHED_BYTES))
     worker = cell = sent = 0.0
-    blocks: list[int] = []
     for own, other in ((size.users, size.items), (size.items, size.users)):
         n_blocks = block_count(own, executors * cores, None, least_blocks(own, other, size.ratings, width))
         pairs = ceil(size.ratings / n_blocks)
-        blocks.append(n_blocks)
         inbox, own_rows = min(pairs, other) * row_bytes, ceil(own / n_blocks) * row_bytes
         cell = max(cell, pairs * pair_bytes + 1.5 * own_rows)
         worker = max(worker, pairs * BYTES_TO_BUILD_A_PAIR, pairs * pair_bytes + 3 * (inbox + own_rows))
@@ -159,4 +157,4 @@ def plan_cluster(size: Size, cores: int, executors: int | None = None) -> Cluste
     overhead = 0.1 * heap + cores * (WORKER_BYTES + worker)
     held = sum(n * row_bytes for n in (size.users, size.items) if n * row_bytes <= _HELD_BYTES)
     driver = _DRIVER_BYTES + _HELD_COPIES * held
-    return ClusterPlan(executors, cores, heap, overhead, disk, driver, sent / executors, (blocks[0], blocks[1]))
+    return ClusterPlan(executors, cores, heap, overhead, disk, driver, sent / executors)

@@ -62,10 +62,16 @@ def test_a_broken_promise_is_named_with_how_often_it_is_broken(spark: SparkSessi
         audit_overlap(table, "user") if of_overlap else audit_recommendations(table, None)
 
 
-@pytest.mark.parametrize("rows", [[SEEN_OF_ADA, ("bob", 1, 1.0 - 1e-12, 0.0, 0.1 + 0.2, 0.3, 0.3)], []])
-def test_a_table_of_overlap_that_keeps_its_promises_is_published(spark: SparkSession, rows: list[Any]) -> None:
-    """One without rows too: its users may have rated nothing."""
-    audit_overlap(frame_of(spark, rows, OVERLAP), "user")
+def test_a_table_of_overlap_may_be_off_by_rounding_and_no_more(spark: SparkSession) -> None:
+    """One without rows is published too: its users may have rated nothing."""
+    audit_overlap(frame_of(spark, [], OVERLAP), "user")
+    audit_overlap(frame_of(spark, [SEEN_OF_ADA, ("bob", 1, 1.0 - 1e-12, 0.0, 0.1 + 0.2, 0.3, 0.3)], OVERLAP), "user")
+    for row, message in (
+        (("bob", 1, 1.0 - 1e-6, 0.0, 0.3, 0.3, 0.3), WORTH),
+        (("bob", 1, 1.0, 0.0, 0.301, 0.3, 0.3), MEANS),
+    ):
+        with pytest.raises(AuditError, match=f"^the {message}"):
+            audit_overlap(frame_of(spark, [SEEN_OF_ADA, row], OVERLAP), "user")
 
 
 def test_seen_items_are_refused_where_they_were_to_be_left_out(spark: SparkSession) -> None:

@@ -267,7 +267,8 @@ class GaussianSteps:
         return partial(step, model=self._to_the_end(), shared=shared, is_user=is_user, scores=not is_user)
 
     def converge_and_score(self, shared: Shared) -> Kernel:
-        return partial(step, model=self._to_the_end(), shared=shared, is_user=True, scores=True)
+        model = replace(self._to_the_end(), validates=False)  # the items' sweep has judged the held-out pairs
+        return partial(step, model=model, shared=shared, is_user=True, scores=True)
 
     def _to_the_end(self) -> Self:
         return replace(self, gradients=0, stride=PLAIN_STEP)

@@ -1,4 +1,4 @@
-"""What the ratings' blocks get before a fit: the substitute confounder of each pair, and covariates of each row.
+"""The substitute confounder of each pair and the covariates of each row, attached to the blocks before a fit.
 
 The confounder h is made from a_hat. Covariates, on which the other side has slopes, are (x - mean) / deviation: first
 the composition of exposure, attached with the confounder, then given features. A row without a feature is at its mean.

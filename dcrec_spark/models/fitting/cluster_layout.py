@@ -132,7 +132,7 @@ def lay_out_on_cluster(
         known = _broadcast_ids(found, rows)
         for name, frame in named.items():
             few = None if known is None else _numbered(frame.sparkSession, known.value[name])
-            ids[name] = resources.add_cached(index_ids(frame, "id") if few is None else few.persist())
+            ids[name] = resources.add_cached(index_ids(found[name], "id") if few is None else few.persist())
         if not given:
             require_two(rows)
         resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))

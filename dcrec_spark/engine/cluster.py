@@ -58,7 +58,7 @@ class ClusterSide:
                 state = collected_state(messages.from_table(collect_arrow(outbox)))
             else:
                 cached = keep(outbox)
-                to_driver = messages.from_table(collect_arrow(cached.where(_is_of(Kind.SUMS, Kind.HEAVY))))
+                to_driver = messages.from_table(collect_arrow(cached.rows.where(_is_of(Kind.SUMS, Kind.HEAVY))))
                 needs = needed_by(state for state in (source, previous) if state) | {from_driver}
                 state = State(add_up_sums(to_driver), outbox=cached, needs=needs)
             require_finite(self, state)

@@ -1,7 +1,7 @@
 """Blocks of both sides on the cluster."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -128,10 +128,11 @@ def lay_out_on_cluster(
         resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros))
         named = {name: pairs.select(F.col(f"{name}_id").alias("id")) for name in OTHER if name not in given}
         found = {**given, **{name: scratch.cache(frame.distinct()) for name, frame in named.items()}}
-        rows = {name: found[name].count() for name in OTHER}
+        counts = [found[name].agg(F.lit(name), F.count("*")) for name in OTHER]
+        rows = {name: count for name, count in reduce(DataFrame.union, counts).collect()}  # both sides in one job
         known = _broadcast_ids(found, rows)
-        for name, frame in named.items():
-            few = None if known is None else _numbered(frame.sparkSession, known.value[name])
+        for name in named:
+            few = None if known is None else _numbered(found[name], name, rows[name], known)
             ids[name] = resources.add_cached(index_ids(found[name], "id") if few is None else few.persist())
         if not given:
             require_two(rows)
@@ -140,7 +141,7 @@ def lay_out_on_cluster(
         sizes = nonzeros, settings.width, task_memory(spark), settings.pair_bytes
         least = {name: least_blocks(rows[name], rows[other], *sizes) for name, other in OTHER.items()}
         n_blocks = {n: block_count(rows[n], cores(spark), wanted[n], least[n]) for n in rows}
-        indexed = encode(pairs, ids["user"], ids["item"])
+        indexed = partial(encode, pairs, ids["user"], ids["item"])
         items = _heavy_items(indexed, rows["user"], settings)
         plans, heavies = {}, {"user": (None, items), "item": (items, None)}
         for name, other in OTHER.items():
@@ -149,7 +150,7 @@ def lay_out_on_cluster(
             plans[name] = plan._replace(held_out="held_out" in pairs.columns)
         with fixed_placement(spark):
             if known is None:
-                cells = split_pairs(indexed, plans)
+                cells = split_pairs(indexed(), plans)
             else:
                 cells = split_pairs(pairs, plans, partial(_look_up, known=known))
             cells, sides = scratch.cache(cells), {}
@@ -179,9 +180,15 @@ def _broadcast_ids(ids: Mapping[str, DataFrame], rows: Mapping[str, int]) -> Bro
     return broadcast(ids["user"].sparkSession, known)
 
 
-def _numbered(spark: SparkSession, ids: pa.Array) -> DataFrame:
-    """Return ids with their positions as ``idx``."""
-    return frame_of_arrow(spark, pa.table({"id": ids, "idx": pa.array(np.arange(len(ids)))}))
+def _numbered(ids: DataFrame, name: str, n_rows: int, known: Broadcasted) -> DataFrame:
+    """Return the ids of a side with their positions as ``idx``. Workers have them: the driver's JVM holds none."""
+
+    def number(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_arrays([known.value[name].take(batch["id"]), batch["id"]], ["id", "idx"])
+
+    schema = f"id {ids.schema['id'].dataType.simpleString()}, idx long"
+    return ids.sparkSession.range(n_rows).mapInArrow(number, schema)
 
 
 def _look_up(table: pa.Table, known: Broadcasted) -> Arrays:
@@ -192,13 +199,14 @@ def _look_up(table: pa.Table, known: Broadcasted) -> Arrays:
     return columns if is_known.all() else {name: column[is_known] for name, column in columns.items()}
 
 
-def _heavy_items(indexed: DataFrame, n_users: int, settings: LayoutSettings) -> Heavy | None:
+def _heavy_items(indexed: Callable[[], DataFrame], n_users: int, settings: LayoutSettings) -> Heavy | None:
     """Return the items with more pairs than a block should hold, the largest if these are many. None without any."""
     limit = settings.heavy_pairs
     if limit is None or n_users <= limit:
         return None
-    fitted = F.count_if(~F.col("held_out")) if "held_out" in indexed.columns else F.count("*")
-    counts = indexed.groupBy("item_idx").agg(F.count("*").alias("pairs"), fitted.alias("fitted"))
+    pairs = indexed()
+    fitted = F.count_if(~F.col("held_out")) if "held_out" in pairs.columns else F.count("*")
+    counts = pairs.groupBy("item_idx").agg(F.count("*").alias("pairs"), fitted.alias("fitted"))
     heaviest = counts.where(F.col("pairs") > limit).orderBy(F.desc("pairs"), "item_idx")
     items = collect_arrow(heaviest.limit(settings.most_heavy + 1))
     if items.num_rows > settings.most_heavy:

@@ -13,20 +13,19 @@ from typing import NamedTuple
 MB, GB = 2**20, 2**30
 # Pairs of one block. Spark copies them about six times on the way to Python, and doubles buffers as they grow.
 CELL_BYTES = 72 * MB
-# Rows' state of one block, which sends some times as much. Two tasks with 68 MB each ran out of a heap of 6 GB (a
-# million users and items, rank 50). With 41 MB they did not.
-REMEMBERED_BYTES = 41 * MB
-# A whole side's state that needs no such care, of what a task may take in its executor's heap. Each row goes to every
-# block that needs it, so that fewer blocks send less.
-SHARE_OF_TASK = 1 / 8
-# A block's pairs, of the same. In executors of 1 GB that collect with G1, both stages lost tasks with blocks of 75 MB.
-# What smaller blocks add to the other collector (:mod:`dcrec_spark.spark.session`) was not measured apart.
+# A block's pairs, of what a task may take in its executor's heap. In executors of 1 GB that collect with G1, both
+# stages lost tasks with blocks of 75 MB. What smaller blocks add to the other collector was not measured apart.
 SHARE_OF_CELL = 1 / 16
+# Rows' state of one block, of the same, and at most. Each row goes to every block that needs it, so fewer blocks send
+# less: with 2 a fit at rank 50 took two thirds of its time with 10. A fifth was too much for executors of 1 GB.
+SHARE_OF_STATE, STATE_BYTES = 1 / 9, 192 * MB
+# The state of one block where that memory is unknown.
+LEAST_STATE_BYTES = 41 * MB
 # Rows of the other side that reach a task at once.
 INBOX_BYTES = GB
-# Of a pair in a block: its row's place in the inbox, its rating (a byte for stars), its a_hat, and where sums over all
-# pairs have a_hat too, one that is not left out of its own; and while it is built.
-BYTES_OF_A_PAIR, BYTES_OF_A_PRODUCT = 4 + 1 + 8, 8
+# Of a pair in a block: its row's place in the inbox, and its rating (a byte for stars). It may have an a_hat, and where
+# sums over all pairs have a_hat too, one that is not left out of its own. And while it is built.
+BYTES_OF_A_PAIR = 4 + 1
 BYTES_TO_BUILD_A_PAIR = 160
 # Partial sums of a block of users for all heavy items.
 HEAVY_BYTES = 64 * MB
@@ -49,21 +48,23 @@ def least_blocks(
     ratings: int,
     width: int,
     of_task: float = 0.0,
-    pair_bytes: int = BYTES_OF_A_PAIR,
+    number_bytes: int = 8,
+    a_hats: int = 1,
 ) -> int:
     """Return the number of blocks with which each fits a task, and its cells Spark's buffers.
 
     own_rows, source_rows : rows of the side and of the other one.
-    ratings : pairs of all blocks.
+    ratings : pairs of all blocks. a_hats : that each has, 0 to 2.
     width : numbers that a row sends at most. Its state in the block has half as many again at most.
     of_task : bytes that a task may take in the heap of its executor. 0: unknown.
     """
-    most = min(CELL_BYTES, of_task * SHARE_OF_CELL or CELL_BYTES)
-    pairs = ratings * pair_bytes / most
-    state = own_rows * 1.5 * width * 8
-    remembered = 1 if state <= of_task * SHARE_OF_TASK else state / min(REMEMBERED_BYTES, most)
-    named = ratings * width * 8 / INBOX_BYTES if source_rows * width * 8 > INBOX_BYTES else 1
-    return ceil(max(pairs, remembered, named))
+    most_pairs = min(CELL_BYTES, of_task * SHARE_OF_CELL or CELL_BYTES)
+    most_state = min(STATE_BYTES, of_task * SHARE_OF_STATE or LEAST_STATE_BYTES)
+    pairs = ratings * (BYTES_OF_A_PAIR + number_bytes * a_hats) / most_pairs
+    state = own_rows * 1.5 * width * number_bytes / most_state
+    row = width * number_bytes
+    needed = ratings * row / INBOX_BYTES if source_rows * row > INBOX_BYTES else 1
+    return ceil(max(pairs, state, needed))
 
 
 def block_count(n_rows: int, cores: int, wanted: int | None, least: int) -> int:
@@ -140,18 +141,22 @@ def plan_cluster(size: Size, cores: int, executors: int | None = None) -> Cluste
     1
     """
     number, width, rows = size.number_bytes, size.width, size.users + size.items
-    row_bytes, pair_bytes = number * width, BYTES_OF_A_PAIR - 8 + number
+    row_bytes, pair_bytes = number * width, BYTES_OF_A_PAIR + number
     cached = 2.0 * size.ratings * pair_bytes + rows * (2 * 1.5 * row_bytes + _ID_BYTES)
     executors = executors or max(1, ceil(cached / _CACHED_BYTES))
-    worker = cell = sent = 0.0
-    for own, other in ((size.users, size.items), (size.items, size.users)):
-        n_blocks = block_count(own, executors * cores, None, least_blocks(own, other, size.ratings, width))
-        pairs = ceil(size.ratings / n_blocks)
-        inbox, own_rows = min(pairs, other) * row_bytes, ceil(own / n_blocks) * row_bytes
-        cell = max(cell, pairs * pair_bytes + 1.5 * own_rows)
-        worker = max(worker, pairs * BYTES_TO_BUILD_A_PAIR, pairs * pair_bytes + 3 * (inbox + own_rows))
-        sent += min(size.ratings, other * n_blocks) * row_bytes
-    heap = _JVM_BYTES + (cached / executors + cores * _COPIES * cell) / _DATA_SHARE
+    of_task = heap = 0.0
+    for _ in range(2):  # the fit makes its blocks for the heap that this comes to
+        worker = cell = sent = 0.0
+        for own, other in ((size.users, size.items), (size.items, size.users)):
+            least = least_blocks(own, other, size.ratings, width, of_task, number)
+            n_blocks = block_count(own, executors * cores, None, least)
+            pairs = ceil(size.ratings / n_blocks)
+            inbox, own_rows = min(pairs, other) * row_bytes, ceil(own / n_blocks) * row_bytes
+            cell = max(cell, pairs * pair_bytes + 1.5 * own_rows)
+            worker = max(worker, pairs * BYTES_TO_BUILD_A_PAIR, pairs * pair_bytes + 3 * (inbox + own_rows))
+            sent += min(size.ratings, other * n_blocks) * row_bytes
+        heap = heap or _JVM_BYTES + (cached / executors + cores * _COPIES * cell) / _DATA_SHARE
+        of_task = _DATA_SHARE * heap / cores
     # Shuffled rows stay until the checkpoint after the next; before the fit all pairs are shuffled for both sides.
     disk = (2 * _CHECKPOINT_INTERVAL * sent + 2 * _PAIR_IN_SHUFFLE * size.ratings) / executors
     overhead = 0.1 * heap + cores * (WORKER_BYTES + worker)

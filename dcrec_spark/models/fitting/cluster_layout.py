@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import encode, index_ids
@@ -26,7 +26,7 @@ from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import BROADCAST_BYTES, LayoutSettings, width_of
 from dcrec_spark.models.fitting.places import places
-from dcrec_spark.spark.compat import collect_arrow, frame_of_arrow, place
+from dcrec_spark.spark.compat import collect_arrow, place
 from dcrec_spark.spark.lineage import Broadcasted, broadcast, cores, fixed_placement, task_memory
 from dcrec_spark.spark.planning import few_partitions
 
@@ -129,7 +129,7 @@ def lay_out_on_cluster(
         named = {name: pairs.select(F.col(f"{name}_id").alias("id")) for name in OTHER if name not in given}
         found = {**given, **{name: scratch.cache(frame.distinct()) for name, frame in named.items()}}
         counts = [found[name].agg(F.lit(name), F.count("*")) for name in OTHER]
-        rows = {name: count for name, count in reduce(DataFrame.union, counts).collect()}  # both sides in one job
+        rows = {name: int(n) for name, n in reduce(DataFrame.union, counts).collect()}  # both sides in one job
         known = _broadcast_ids(found, rows)
         for name in named:
             few = None if known is None else _numbered(found[name], name, rows[name], known)
@@ -138,7 +138,8 @@ def lay_out_on_cluster(
             require_two(rows)
         resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
         wanted = {"user": settings.user_blocks, "item": settings.item_blocks}
-        sizes = nonzeros, settings.width, task_memory(spark), settings.pair_bytes
+        number_bytes = np.dtype(settings.precision).itemsize
+        sizes = nonzeros, settings.width, task_memory(spark), number_bytes, settings.a_hats
         least = {name: least_blocks(rows[name], rows[other], *sizes) for name, other in OTHER.items()}
         n_blocks = {n: block_count(rows[n], cores(spark), wanted[n], least[n]) for n in rows}
         indexed = partial(encode, pairs, ids["user"], ids["item"])

@@ -9,7 +9,7 @@ from pyspark.ml.param import Params
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType
 
-from dcrec_spark.engine.sizing import BYTES_OF_A_PAIR, most_heavy, pairs_of_a_row
+from dcrec_spark.engine.sizing import most_heavy, pairs_of_a_row
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.settings.tables import OF_RATED_PAIRS
 
@@ -59,7 +59,7 @@ class LayoutSettings:
     """Settings of a layout. None: the number of blocks depends on the size of the data.
 
     heavy_pairs : more pairs make an item heavy, on the cluster (:mod:`dcrec_spark.engine.heavy_items`). None: none is.
-    most_heavy : how many items may be heavy. signed : whether ratings may be below 0. pair_bytes : of a pair in a
+    most_heavy : how many items may be heavy. signed : whether ratings may be below 0. a_hats : that a pair has in a
     block. local_rows, largest_local_rows : of ratings that one process fits, with and without a cluster.
     """
 
@@ -71,7 +71,7 @@ class LayoutSettings:
     heavy_pairs: int | None = None
     most_heavy: int = 0
     signed: bool = False
-    pair_bytes: int = BYTES_OF_A_PAIR
+    a_hats: int = 1
     local_rows: int = LOCAL_ROWS
     largest_local_rows: int = LARGEST_LOCAL_ROWS
 
@@ -131,9 +131,7 @@ class LayoutSettings:
         return self.exchange == "broadcast"
 
 
-def layout_settings(
-    estimator: Params, width: int, splits: bool = False, pair_bytes: int = BYTES_OF_A_PAIR
-) -> LayoutSettings:
+def layout_settings(estimator: Params, width: int, splits: bool = False, a_hats: int = 1) -> LayoutSettings:
     """Return the settings of an estimator. ``width`` : the most numbers of a row."""
     get = estimator.getOrDefault
     blocks = get("numBlocks")
@@ -141,7 +139,7 @@ def layout_settings(
     signed = estimator.hasParam("outcome") and get("outcome") in OF_RATED_PAIRS
     exchange, precision = get("exchange"), get("precision")
     most = most_heavy(width)
-    return LayoutSettings(blocks, blocks, exchange, precision, width, heavy_pairs, most, signed, pair_bytes)
+    return LayoutSettings(blocks, blocks, exchange, precision, width, heavy_pairs, most, signed, a_hats)
 
 
 def width_of(rows: DataFrame) -> int:

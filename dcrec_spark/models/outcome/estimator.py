@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame
 
 from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.engine.convergence import Listener
-from dcrec_spark.engine.sizing import BYTES_OF_A_PAIR, BYTES_OF_A_PRODUCT
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.exposure.estimator import ExposureFit, PoissonFactorization, estimator_like, fit_exposure
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel, require_exposure_rank
@@ -359,7 +358,7 @@ def _lay_out(
     propensity: Propensity | None = None,
 ) -> Layout:
     """Build blocks that each of the estimators can be fitted to. They differ in nothing that these hold."""
-    get, width, pair_bytes = estimators[0].getOrDefault, 0, BYTES_OF_A_PAIR
+    get, width, a_hats = estimators[0].getOrDefault, 0, 0
     dataset, values = weighted_ratings(dataset, get("ratingCol"), propensity)
     for each in estimators:
         family = family_of(each)
@@ -367,11 +366,10 @@ def _lay_out(
         if family.has_confounder:
             exposure = each._exposure()
             width, term = max(width, family.exposure_row_width(PoissonExposure.of(exposure))), family.exposure_term
-            if term.leave_one_out and term.over_all_pairs:
-                pair_bytes = BYTES_OF_A_PAIR + BYTES_OF_A_PRODUCT
+            a_hats = max(a_hats, 2 if term.leave_one_out and term.over_all_pairs else 1)
             # A stage 1 that is fitted has its factors, and needs the counts for what is left out of them alone.
             if each._needs_counts(exposure, family):
                 values |= exposure_values(exposure.getOrDefault("countCol"))
     names, held_out = (get("userCol"), get("itemCol")), get("validationIndicatorCol")
-    settings = layout_settings(estimators[0], width, family_of(estimators[0]).splits, pair_bytes)
+    settings = layout_settings(estimators[0], width, family_of(estimators[0]).splits, a_hats)
     return lay_out(dataset, *names, values, settings, resources, held_out)

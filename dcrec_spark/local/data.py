@@ -62,13 +62,12 @@ def gather(train: DataFrame, held_out: DataFrame, columns: Columns = _PLAIN, mos
     if table.num_rows > most:
         raise ConfigError(f"more than {most:,} ratings are too many for a task: fit on the cluster")
     (user_key, user), (item_key, item) = _index(table, "user"), _index(table, "item")
-    is_held_out, parts = table["held_out"].to_numpy(), []
-    for part in (~is_held_out, is_held_out):
-        order = np.lexsort((item[part], user[part]))
-        parts.append([column[part][order] for column in (user, item, table["rating"].to_numpy())])
-    return Gathered(
-        Ratings(*parts[0], user_key, item_key), dict(zip(("user", "item", "rating"), parts[1], strict=True))
+    order, columns_of = np.lexsort((item, user)), {"user": user, "item": item, "rating": table["rating"].to_numpy()}
+    is_held_out = table["held_out"].to_numpy()[order]
+    fit, test = (
+        {name: column[order][part] for name, column in columns_of.items()} for part in (~is_held_out, is_held_out)
     )
+    return Gathered(Ratings(fit["user"], fit["item"], fit["rating"], user_key, item_key), test)
 
 
 def _plain(frame: DataFrame, columns: Columns, is_held_out: bool) -> DataFrame:

@@ -139,7 +139,7 @@ def render(facts: ReportFacts) -> str:
         title=f"Evaluation: {describe(facts.outcome, facts.adjustment)}, {facts.run_date:%-d %B %Y}",
         problems=problems(facts),
         groups=measure_groups(facts.estimates),
-        differing=_measures(facts.differences),
+        differing=[m for m in _measures(facts.differences) if Measure.parse(m).kind not in COMPOSITION],
         shown=[m for m in (_NDCG, of_lists, _MSE) if m in _measures(facts.estimates)],
         covered=[m for m in _measures(facts.estimates) if Measure.parse(m).kind is MeasureKind.COVERAGE],
         DASH=DASH,

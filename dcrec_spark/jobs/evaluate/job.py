@@ -16,15 +16,29 @@ from rich.table import Table
 from rich.text import Text
 
 from dcrec_spark.config.jobs import EvaluateConfig
-from dcrec_spark.errors import DataError
+from dcrec_spark.config.sections import InputConfig
+from dcrec_spark.data.listed import read_titles_file
+from dcrec_spark.data.read import read_ratings
+from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram
 from dcrec_spark.evaluation.measures import Measure, MeasureKind
 from dcrec_spark.jobs.evaluate import measure as work
 from dcrec_spark.jobs.evaluate.measure import BASELINE, COMPARED, MODEL, TEST, Comparison, EvaluateInputs, Measurements
-from dcrec_spark.jobs.inputs import ServingJob, as_trained, validate_input, validate_other
+from dcrec_spark.jobs.features import open_features
+from dcrec_spark.jobs.inputs import (
+    ServingJob,
+    as_trained,
+    load_served_model,
+    name_setting,
+    open_ratings,
+    other_input,
+    require_ids_of,
+    validate_input,
+    validate_other,
+)
 from dcrec_spark.jobs.job import Context, Finished, Outputs
-from dcrec_spark.jobs.saved_model import SavedModel, record_of
+from dcrec_spark.jobs.saved_model import SavedModel, load_model, record_of
 from dcrec_spark.jobs.tables import reject_table, text_file
 from dcrec_spark.models.explain.text import reasons_text, with_titles
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
@@ -49,11 +63,26 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs, ReportFacts]):
 
     def check(self, config: EvaluateConfig) -> None:
         super().check(config)
-        work.test_input(config)
+        test_input(config)
 
     def extract(self, context: Context[EvaluateConfig]) -> EvaluateInputs:
+        settings, spark, other, titles = context.config.evaluation, context.spark, None, None
         with context.reporter.step("load the models"):
-            return work.open_inputs(context)
+            saved = load_served_model(context)
+            if settings.compare_with is not None:
+                other = load_model(spark, settings.compare_with, "evaluation.compare_with")
+                context.resources.callback(other.model.release)
+            ratings = open_ratings(context)
+            test = name_setting(TEST, lambda: read_ratings(spark, test_input(context.config)))
+            for model in filter(None, (saved, other)):
+                require_ids_of(model.model, ratings, "input", ("user", "item"))
+                require_ids_of(model.model, test, TEST, ("user", "item"))
+            if settings.titles_path is not None:
+                id_type = saved.model.tables()[1].schema["id"].dataType
+                titles = read_titles_file(spark, settings.titles_path, id_type)
+            features = open_features(context, ratings)
+            features.of_model(saved.model, [])
+        return EvaluateInputs(saved, ratings, other, test, titles, features)
 
     def transform(self, context: Context[EvaluateConfig], inputs: EvaluateInputs) -> Outputs[ReportFacts]:
         run, step = context.run, context.reporter.step
@@ -91,6 +120,16 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs, ReportFacts]):
         return Group(super().summary(context, finished), table, Text(f"report    {page}", overflow="fold"))
 
 
+def test_input(config: EvaluateConfig) -> InputConfig:
+    """Settings of the test ratings. Raises ConfigError: there is no path, or input's query would be the test's too."""
+    path = config.evaluation.test_path
+    if path is None:
+        raise ConfigError(
+            f"setting {TEST}: found null, expected held-out ratings, in the format and with the columns of input"
+        )
+    return other_input(config.input, path, TEST)
+
+
 def _facts(
     context: Context[EvaluateConfig],
     comparison: Comparison,
@@ -111,7 +150,7 @@ def _facts(
     if not isinstance(model, BlendModel) and model.getOrDefault("adjustment") == "deconfounded":
         users = model.userFactors
     samples, no_reasons = sample_users(context.config, comparison, lists, titles)
-    k = measurements.of_lists.settings.ks[-1]
+    metrics, k = measurements.metrics, measurements.k
     models = {MODEL: _describe(comparison.saved)}
     if comparison.other is not None:
         models[COMPARED] = f"{_describe(comparison.other)}, version {comparison.other.source.model_version}"
@@ -135,9 +174,9 @@ def _facts(
         stages=_stages(model),
         check=check or "There is no exposure model to check.",
         p_values=[] if check is None else check.histogram(),
-        settings=measurements.of_test.settings,
-        estimates=measurements.estimates,
-        differences=measurements.estimated_differences,
+        settings=metrics.settings,
+        estimates={name: metrics.estimates(name) for name in metrics.scores},
+        differences={name: found.estimates() for name, found in measurements.differences.items()},
         strata=[(stratum, work.difference_of(stratum).estimates()) for stratum in measurements.strata]
         or "A model without the confounder has nothing to compare it with: name one (evaluation.compare_with).",
         certainty=certainty,

@@ -39,7 +39,6 @@ The posterior is a mean-field one, narrower than the true one. Priors that are f
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +52,7 @@ from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.predictive import CountedPairs, Factors, HeldOut, check_users, p_values, squared_deviations
 from dcrec_spark.models.exposure.held_out import HELD_OUT, SHARE
-from dcrec_spark.models.fitting.checks import require_columns
+from dcrec_spark.models.fitting.checks import require_columns, require_ids_alike
 from dcrec_spark.models.fitting.cluster_layout import PAIR_BYTES
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.models.fitting.fit_resources import FitResources
@@ -178,17 +177,19 @@ def check_exposures(
         placed = items.join(item_ids, "id")
         checked = check_on_cluster(known, users, placed, rows, how, settings.replications, settings.seed).persist()
         try:
-            sums = add_up(checked)
-            total, deviation = np.array(sums["total"]), np.array(sums["deviation"])
+            # Added in the order of the chunks. No other numbers reach the driver.
+            sums = collect_arrow(checked.drop("checked")).sort_by("chunk")
+            total, deviation = (matrix_of(sums[name]).sum(axis=0) for name in ("total", "deviation"))
+            p_sum, n_users, held_out = (sums[name].to_numpy().sum() for name in ("p_sum", "users", "held_out"))
             return PredictiveCheck(
                 users=checked.select(F.inline("checked")),
                 pValue=float(p_values(total)),
                 spreadPValue=float(p_values(deviation)),
-                meanUserPValue=sums["p_sum"] / sums["users"],
+                meanUserPValue=float(p_sum / n_users),
                 logLikelihood=float(total[0]),
                 replicated=total[1:],
-                numUsers=sums["users"],
-                n=sums["held_out"],
+                numUsers=int(n_users),
+                n=int(held_out),
                 _cached=checked,
             )
         except BaseException:
@@ -205,13 +206,7 @@ def _pairs(exposures: DataFrame, users: DataFrame, items: DataFrame, settings: C
             "hold_out_exposures, fit on its training part, and give its exposures here"
         )
     require_columns(exposures, list(names.values()), [HELD_OUT, SHARE, *([settings.count] if settings.count else [])])
-    for (side, name), factors in zip(names.items(), (users, items), strict=True):
-        given, fitted = exposures.schema[name].dataType, factors.schema["id"].dataType
-        if given != fitted:
-            raise DataError(
-                f"column {name!r} is {given.simpleString()}, but the model's {side} ids are {fitted.simpleString()}: "
-                "cast it"
-            )
+    require_ids_alike(exposures, (settings.user, settings.item), (users, items))
     total = F.col(f"`{settings.count}`").cast("double") if settings.count else F.lit(1.0)
     ids = [F.col(f"`{name}`").alias(f"{side}_id") for side, name in names.items()]
     held_out, share = F.col(HELD_OUT).cast("double").alias("held_out"), F.col(SHARE).cast("double").alias("share")
@@ -314,21 +309,6 @@ def check_on_cluster(
 
     schema = f"{_OF_CHUNKS}, checked array<struct<id: {id_type}, {_OF_USERS}>>"
     return cells.crossJoin(item_cells).mapInArrow(check, schema)
-
-
-def add_up(checked: DataFrame) -> dict[str, Any]:
-    """Return the chunks' sums, added in the order of the chunks. The only numbers that reach the driver.
-
-    total, deviation : (R + 1,) sums over users of log-likelihoods and of squared deviations, the real ones first.
-    """
-
-    def add(table: pa.Table) -> pa.Table:
-        table = table.sort_by("chunk")
-        arrays = {name: pa.array([matrix_of(table[name]).sum(axis=0)]) for name in ("total", "deviation")}
-        numbers = {name: pa.array([table[name].to_numpy().sum()]) for name in ("p_sum", "users", "held_out")}
-        return pa.table({"chunk": pa.array([0]), **arrays, **numbers})
-
-    return apply_in_arrow(checked.drop("checked").groupBy(), add, _OF_CHUNKS).collect()[0].asDict()
 
 
 def _key(column: str) -> Column:

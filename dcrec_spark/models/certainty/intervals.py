@@ -253,4 +253,5 @@ def _with_odds(gaps: DataFrame, deviation: float) -> DataFrame:
     def odds(gap: pd.Series) -> pd.Series:
         return pd.Series(odds_of_shift(gap.to_numpy(np.float64) / (2.0 * deviation)))
 
-    return gaps.withColumn(_ODDS, pandas_udf(odds, "double")(_GAP)).drop(_GAP)
+    of_gap = pandas_udf(odds, "double")  # type: ignore[call-overload]
+    return gaps.withColumn(_ODDS, of_gap(_GAP)).drop(_GAP)

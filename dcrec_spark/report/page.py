@@ -22,7 +22,6 @@ from dcrec_spark.plots import panels
 
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 BETTER, WORSE, NONE, UNKNOWN = "better", "worse", "no difference shown", "no interval"
-_ADJUSTMENTS = {"deconfounded": "deconfounded {}", "none": "{} without confounder", "ipw": "{} by inverse propensities"}
 _LABELS = {MeasureKind.NDCG: "NDCG", MeasureKind.MAP: "MAP", MeasureKind.MSE: "MSE", MeasureKind.MAE: "MAE"}
 _LABELS |= {MeasureKind.ITEM_MSE: "MSE per item", MeasureKind.ITEM_MAE: "MAE per item"}
 _LABELS |= {
@@ -82,9 +81,7 @@ class ReportFacts:
     run_date: date
     version: str | None  # of the saved model
     models: Mapping[str, str]  # name -> description; the first is evaluated, the others are compared with it
-    outcome: str  # of the evaluated model, as adjustment and intercept
-    adjustment: str
-    intercept: float
+    intercept: float  # of the evaluated model
     unrated_are_zeros: bool  # whether predictions are scores below the rating scale
     problems: Sequence[str]  # sentences that a reader has to see first
     training: PartFacts
@@ -136,7 +133,7 @@ def render(facts: ReportFacts) -> str:
     return environment.get_template("report.html.j2").render(
         facts=facts,
         model=next(iter(facts.models)),
-        title=f"Evaluation: {describe(facts.outcome, facts.adjustment)}, {facts.run_date:%-d %B %Y}",
+        title=f"Evaluation: {next(iter(facts.models.values()))}, {facts.run_date:%-d %B %Y}",
         problems=problems(facts),
         groups=measure_groups(facts.estimates),
         differing=[m for m in _measures(facts.differences) if Measure.parse(m).kind not in COMPOSITION],
@@ -144,12 +141,6 @@ def render(facts: ReportFacts) -> str:
         covered=[m for m in _measures(facts.estimates) if Measure.parse(m).kind is MeasureKind.COVERAGE],
         DASH=DASH,
     )
-
-
-def describe(outcome: str, adjustment: str) -> str:
-    """Name a model in words."""
-    model = {"poisson": "Poisson factorization"}.get(outcome, f"{outcome} matrix factorization")
-    return _ADJUSTMENTS[adjustment].format(model)
 
 
 def label(name: str) -> str:

@@ -13,7 +13,7 @@ import pandas as pd
 import structlog
 from click.testing import CliRunner, Result
 
-from dcrec_spark.jobs.cli import job_command
+from dcrec_spark.jobs.cli import dcrec, job_command
 from dcrec_spark.jobs.job import Job
 from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.publish.current import current_run_id
@@ -91,6 +91,10 @@ def invoke(command: click.Command, *arguments: object) -> Result:
         for number, handler in handlers.items():
             signal.signal(number, handler)
         structlog.reset_defaults()  # it logs to the runner's stream, which is closed now
+
+
+def dcrec_with(*arguments: object) -> Result:
+    return invoke(dcrec, *arguments)
 
 
 def run_job(

@@ -69,8 +69,6 @@ def facts(**other: Any) -> ReportFacts:
             "baseline model": "the same settings without a confounder",
             "item mean": "the item's mean training rating",
         },
-        outcome="probabilistic",
-        adjustment="deconfounded",
         intercept=3.5,
         unrated_are_zeros=False,
         problems=[f"a warning about {EVIL}"],
@@ -229,12 +227,12 @@ def test_every_section_shows_its_facts(read: Read) -> None:
 
 def test_what_there_is_none_of_is_explained() -> None:
     missing = {section: f"no {section}" for section in ("strata", "certainty", "check")}
-    bare: Any = {**missing, "gamma": None, "adjustment": "none", "unrated_are_zeros": True, "no_reasons": "no reasons"}
+    bare: Any = {**missing, "gamma": None, "unrated_are_zeros": True, "no_reasons": "no reasons"}
     none = Read(page.render(facts(**bare))).sections
     for section, words in missing.items():
         assert words in none[section]
     assert "no reasons" in none["samples"]
-    assert "no confounder part (adjustment = none)" in none["card"]
+    assert "no confounder part" in none["card"]
     assert "Do not read them as ratings" in none["metrics"]
 
 

@@ -161,8 +161,6 @@ def _facts(
         run_date=run.run_date,
         version=comparison.saved.source.model_version,
         models=models | _BASELINES,
-        outcome=model.getOrDefault("outcome"),
-        adjustment=model.getOrDefault("adjustment"),
         intercept=model.intercept,
         unrated_are_zeros=family_of(model).unrated_are_zeros,
         problems=[*run.warnings, *map(str, degenerate), *_problems_of_fit(record)],

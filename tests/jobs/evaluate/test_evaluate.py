@@ -151,7 +151,7 @@ def test_metrics_match_the_dense_reference(compared: tuple[Outcome, Path], train
 
 def test_the_report_shows_both_models_and_reasons(compared: tuple[Outcome, Path], trained: Path) -> None:
     text = text_of(compared[1])
-    assert text.startswith("Evaluation: deconfounded probabilistic matrix factorization, "), text[:80]
+    assert text.startswith("Evaluation: probabilistic matrix factorization, deconfounded, rank 2"), text[:80]
     assert str(trained) not in text
     for part in (
         "Test ratings dropped because their pair is in training: 3.",

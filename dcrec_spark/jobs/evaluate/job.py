@@ -137,9 +137,9 @@ def _facts(
     check: PredictiveCheck | None,
     certainty: CertaintyFacts | str,
     titles: DataFrame | None,
-    record: Mapping[str, Any],
+    fitted_by: Mapping[str, Any],
 ) -> ReportFacts:
-    """Collect what the report shows. record : ``run.json`` of the run that fitted the model, empty for none."""
+    """Collect what the report shows. fitted_by : ``run.json`` of the run that fitted the model, empty for none."""
     model, training, run = comparison.model, comparison.training, context.run
     lists = measurements.lists
     degenerate = [*(model.exposureModel.degeneracies if model.exposureModel else []), *model.degeneracies]
@@ -157,16 +157,13 @@ def _facts(
     if BASELINE in comparison.relatives:
         models[BASELINE] = "the same settings without a confounder, fitted to the same ratings"
     return ReportFacts(
-        run_id=run.run_id,
-        run_date=run.run_date,
-        version=comparison.saved.source.model_version,
+        record=run.facts("running", 0, None),
         models=models | _BASELINES,
         intercept=model.intercept,
         unrated_are_zeros=family_of(model).unrated_are_zeros,
-        problems=[*run.warnings, *map(str, degenerate), *_problems_of_fit(record)],
+        problems=[*run.warnings, *map(str, degenerate), *_problems_of_fit(fitted_by)],
         training=_part(training),
         test=_part(comparison.test),
-        counts=dict(run.counts),
         per_user=per_user,
         per_item=per_item,
         stages=_stages(model),
@@ -184,9 +181,7 @@ def _facts(
         no_reasons=no_reasons,
         k=k,
         listed=_count_lists(model, lists, k),
-        timings=dict(run.timings),
-        fit_timings=record.get("timings", {}),
-        versions=run.versions,
+        fit_timings=fitted_by.get("timings", {}),
     )
 
 

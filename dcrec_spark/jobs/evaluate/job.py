@@ -104,7 +104,7 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs, ReportFacts]):
         with step("measure the certainty"):
             certainty = work.measure_certainty(comparison)
         with step("write the report"):
-            facts = _facts(context, comparison, measurements, check, certainty, inputs.titles, record)
+            facts = _facts(context, comparison, measurements, check, certainty, record)
             page = render(facts)
         tables = {"metrics": measurements.table(context.spark, run.run_id), "rejects": reject_table(training, run)}
         return Outputs(tables, facts, {FOLDER: text_file(context.spark, PAGE, page)})
@@ -136,7 +136,6 @@ def _facts(
     measurements: Measurements,
     check: PredictiveCheck | None,
     certainty: CertaintyFacts | str,
-    titles: DataFrame | None,
     fitted_by: Mapping[str, Any],
 ) -> ReportFacts:
     """Collect what the report shows. fitted_by : ``run.json`` of the run that fitted the model, empty for none."""
@@ -149,11 +148,11 @@ def _facts(
     users = None
     if not isinstance(model, BlendModel) and model.getOrDefault("adjustment") == "deconfounded":
         users = model.userFactors
-    samples, no_reasons = sample_users(context.config, comparison, lists, titles)
+    samples, no_reasons = sample_users(context.config, comparison, lists)
     metrics, k = measurements.metrics, measurements.k
-    models = {MODEL: _describe(comparison.saved)}
-    if comparison.other is not None:
-        models[COMPARED] = f"{_describe(comparison.other)}, version {comparison.other.source.model_version}"
+    models = {MODEL: _describe(comparison.inputs.saved)}
+    if (other := comparison.inputs.other) is not None:
+        models[COMPARED] = f"{_describe(other)}, version {other.source.model_version}"
     if BASELINE in comparison.relatives:
         models[BASELINE] = "the same settings without a confounder, fitted to the same ratings"
     return ReportFacts(
@@ -220,18 +219,18 @@ def _stages(model: AnyModel) -> list[Stage]:
 
 
 def sample_users(
-    config: EvaluateConfig, comparison: Comparison, lists: DataFrame, titles: DataFrame | None
+    config: EvaluateConfig, comparison: Comparison, lists: DataFrame
 ) -> tuple[dict[str, Sequence[Any]], str]:
     """Recommendations and reasons of the users with the smallest hashes of (seed, user), or why there are none."""
     by_hash = F.xxhash64(F.lit(config.run.seed).cast("long"), F.col("user_id").cast("string"))
     users = lists.select("user_id").distinct().orderBy(by_hash, "user_id").limit(_SAMPLE_USERS)
     parts = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
     few = lists.join(F.broadcast(users), "user_id", "left_semi").where(F.col("rank") <= config.recommend.top_n)
-    few = few.select(*parts)
+    few, titles = few.select(*parts), comparison.inputs.titles
     titled = few.withColumn("title", F.col("item_id").cast("string")) if titles is None else with_titles(few, titles)
     rows, no_reasons = titled.toPandas(), ""
     try:
-        rows = rows.merge(_reasons(comparison, few, titles), on=["user_id", "item_id"], how="left")
+        rows = rows.merge(_reasons(comparison, few), on=["user_id", "item_id"], how="left")
         rows = rows.fillna({"reasons_text": ""})
     except DataError as error:
         rows["reasons_text"], no_reasons = "", f"There are no reasons: {error}."
@@ -239,9 +238,9 @@ def sample_users(
     return {str(user): list(of.itertuples()) for user, of in ordered.groupby("user_id", sort=True)}, no_reasons
 
 
-def _reasons(comparison: Comparison, lists: DataFrame, titles: DataFrame | None) -> Any:
+def _reasons(comparison: Comparison, lists: DataFrame) -> Any:
     """pandas: user_id, item_id, reasons_text."""
-    model = comparison.model
+    model, titles = comparison.model, comparison.inputs.titles
     names = {"user_id": model.getOrDefault("userCol"), "item_id": model.getOrDefault("itemCol")}
     pairs = lists.select(*names).withColumnsRenamed(names)
     explained = model.explain(pairs, as_trained(model, comparison.training), _REASONS)

@@ -45,12 +45,10 @@ class EvaluateInputs(ServedInputs):
     features: Features
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A model, the model it is compared with, and the ratings that both are measured by."""
 
-    saved: SavedModel  # the evaluated model
-    other: SavedModel | None  # the second saved model, if one is named
+    inputs: EvaluateInputs
     relatives: Mapping[str, ScoringVectors]  # of the second or the baseline model; empty for one without the confounder
     training: DataFrame  # user_id, item_id, rating, ...
     test: DataFrame  # user_id, item_id, rating; all models know the ids, and no pair is in training
@@ -58,7 +56,7 @@ class Comparison:
     @property
     def model(self) -> AnyModel:
         """The evaluated model."""
-        return self.saved.model
+        return self.inputs.saved.model
 
     @property
     def vectors(self) -> dict[str, ScoringVectors]:
@@ -100,7 +98,7 @@ def compare(
             f"are in the training ratings too, and {unknown} of users or items that a model does not know"
         )
     vectors = {name: model.scoringVectors() for name, model in relatives.items()}
-    return Comparison(inputs.saved, inputs.other, vectors, training.ratings, usable)
+    return Comparison(inputs, vectors, training.ratings, usable)
 
 
 def _mark(test: DataFrame, training: DataFrame, models: list[AnyModel]) -> DataFrame:

@@ -4,18 +4,20 @@ Fits run in one process each, side by side. Settings are the same for all rows: 
 biases best, by trial on other seeds.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pyspark.sql import SparkSession
 
+from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.engine.cells import Array
-from dcrec_spark.local.data import Parts
-from dcrec_spark.local.lists import ListPlaces
-from dcrec_spark.local.trial import Bench, Confounder, Trial
-from studies.fair_simulation import Confounding, FairSimulation, ListValue, value_of
+from dcrec_spark.local.data import Gathered
+from dcrec_spark.local.fits import Exposure, Ratings, fit_exposure, fit_outcome
+from dcrec_spark.local.lists import rank_unseen
+from dcrec_spark.local.side_by_side import side_by_side
+from studies.fair_simulation import Confounding, FairSimulation, value_of
 
 KINDS: dict[Confounding, str] = {
     "lowers": "exposure\nlowers ratings",
@@ -27,13 +29,14 @@ LIST_LENGTH = 10
 SHARED = {"rank": 5, "fitBiases": False, "regParam": 5.0, "biasReg": 15.0, "maxIter": 50, "tol": 1e-4}
 _CONFOUNDER = {"adjustment": "deconfounded", "fitBiases": True}
 EXPOSURE = {"rank": 5, "maxIter": 100}
+Errors = tuple[float, float, float, float]
 
 
 class Row(NamedTuple):
     """A recommender of the table: its settings, and what takes the place of the substitute confounder."""
 
     settings: Mapping[str, Any]
-    confounder: Confounder | None = None
+    confounder: Literal["fitted", "shuffled"] | None = None
 
 
 ROWS: dict[str, Row] = {
@@ -73,45 +76,40 @@ def compare(
     spark: SparkSession, drawn: Mapping[tuple[Confounding, int], FairSimulation], done: Callable[[str], None]
 ) -> dict[str, dict[Confounding, Closeness]]:
     """Row -> kind of confounding -> how close its predictions are. ``done`` is called with a note after each fit."""
-    data = {f"{kind}-{seed}": parts_of(simulated) for (kind, seed), simulated in drawn.items()}
-    trials = [(name, key, _trial(row, key)) for key in drawn for name, row in ROWS.items()]
-    results: dict[tuple[str, Confounding], list[tuple[float, ...]]] = {}
-    fits = Bench(spark, data).run([trial for _, _, trial in trials])
-    for (name, key, _), fitted in zip(trials, fits, strict=True):
-        results.setdefault((name, key[0]), []).append(
-            (
-                *_errors(drawn[key], data[f"{key[0]}-{key[1]}"].of["test"], fitted.scores["test"]),
-                *_value(drawn[key], fitted.lists),
-            )
-        )
-        done(f"{name}, seed {key[1]}")
-    return {name: {kind: Closeness(*np.array(results[name, kind]).T) for kind in _kinds(drawn)} for name in ROWS}
+    results: dict[tuple[str, Confounding], list[Errors]] = {}
+    for (kind, seed), rows in zip(drawn, side_by_side(spark, EXPOSURE, list(drawn.values()), _errors), strict=True):
+        for name, errors in rows.items():
+            results.setdefault((name, kind), []).append(errors)
+            done(f"{name}, seed {seed}")
+    kinds = dict.fromkeys(kind for kind, _ in drawn)
+    return {name: {kind: Closeness(*np.array(results[name, kind]).T) for kind in kinds} for name in ROWS}
 
 
-def parts_of(simulated: FairSimulation) -> Parts:
-    """Hold a data set as a fit in one process takes it; test pairs whose user or item has no rating are left out."""
-    pairs = {"train": simulated.ratings, "test": simulated.test}
-    return Parts.of_indices(simulated.n_users, simulated.n_items, pairs).select_known("test", ("train",))
+def _errors(exposure_params: Mapping[str, Any], simulated: FairSimulation) -> dict[str, Errors]:
+    """Fit all rows to a data set: row -> its errors. Pairs whose user or item has no rating are left out."""
+    user, item = np.arange(simulated.n_users), np.arange(simulated.n_items)
+    ratings = Gathered(Ratings(**simulated.ratings, user_key=user, item_key=item), simulated.test).select_known()
+    users, items = np.unique(ratings.train.user), np.unique(ratings.train.item)
+    (train, test), truth = ratings.compact(), simulated.expected(user[:, None], item)
+    exposure = fit_exposure(train, PoissonFactorization(**exposure_params, seed=simulated.seed))
+    found = {}
+    for name, row in ROWS.items():
+        estimator = DeconfoundedMF(**{**SHARED, **row.settings, "seed": simulated.seed})
+        model = fit_outcome(train, estimator, None if row.confounder is None else _confounder(exposure, row.confounder))
+        error = np.clip(model.scores(test["user"], test["item"]), 1.0, 5.0) - test["rating"]
+        lists = rank_unseen(model, train, LIST_LENGTH)
+        lists = lists._replace(user=users[lists.user], item=items[lists.item])
+        value = value_of(lists, truth, simulated.exposed, LIST_LENGTH)
+        found[name] = (float(np.mean(error**2)), float(np.mean(error[test["unseen"]])), *value)
+    return found
 
 
-def _kinds(drawn: Mapping[tuple[Confounding, int], FairSimulation]) -> Iterator[Confounding]:
-    yield from dict.fromkeys(kind for kind, _ in drawn)
+def _confounder(fitted: Exposure, kind: str) -> Exposure:
+    """Return a_hat, or the placebo: that of another user and another item.
 
-
-def _trial(row: Row, key: tuple[Confounding, int]) -> Trial:
-    kind, seed = key
-    exposure = None if row.confounder is None else {**EXPOSURE, "seed": seed}
-    outcome = {**SHARED, **row.settings, "seed": seed}
-    chosen: Confounder = row.confounder or "fitted"
-    return Trial(outcome, exposure, f"{kind}-{seed}", predict=("test",), confounder=chosen, list_length=LIST_LENGTH)
-
-
-def _value(simulated: FairSimulation, lists: ListPlaces | None) -> ListValue:
-    assert lists is not None
-    user, item = np.arange(simulated.n_users)[:, None], np.arange(simulated.n_items)
-    return value_of(lists, simulated.expected(user, item), simulated.exposed, LIST_LENGTH)
-
-
-def _errors(simulated: FairSimulation, pairs: Mapping[str, Array], scores: Array) -> tuple[float, float]:
-    error = np.clip(scores, 1.0, 5.0) - pairs["rating"]
-    return float(np.mean(error**2)), float(np.mean(error[~simulated.exposed[pairs["user"], pairs["item"]]]))
+    Both sides are dealt out: with items alone, the composition of a user's exposures would still be true.
+    """
+    if kind == "fitted":
+        return fitted
+    users, items = (np.random.default_rng(0).permutation(rows) for rows in (fitted.users, fitted.items))
+    return Exposure(users, items)

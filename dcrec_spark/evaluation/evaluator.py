@@ -11,9 +11,9 @@ from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.measures import ERRORS, HITS, Columns, Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate
 from dcrec_spark.kernels.metrics import GAINS
-from dcrec_spark.models.params import HasIds, initialise, keyword_only, optional, param
+from dcrec_spark.models.params import HasIds, inherited, initialise, keyword_only, optional, param
 from dcrec_spark.settings.domains import Choice, Column, Number
-from dcrec_spark.settings.tables import Setting
+from dcrec_spark.settings.tables import OUTCOME, Setting, params
 
 # metricName -> what is measured at the cut k.
 _AT_K = {"ndcg_at_k": MeasureKind.NDCG, **{kind.value: kind for kind in HITS}}
@@ -41,6 +41,7 @@ class RatingEvaluator(
     ratingCol, getRatingCol, setRatingCol = param(
         str, Setting("rating_col", Column(), "rating", "column of held-out ratings")
     )
+    predictionCol, getPredictionCol, setPredictionCol = inherited(params(OUTCOME)["predictionCol"])
     weightCol, getWeightCol, setWeightCol = optional(
         str, Setting("weight_col", Column(optional=True), None, "column of how much a rating counts in mse and mae")
     )

@@ -104,13 +104,18 @@ class Metrics:
         ]
 
     def join(self, other: "Metrics") -> "Metrics":
-        """Models of both evaluations. Raises ConfigError: their settings differ, or a model is in both."""
-        if self.settings != other.settings:
+        """Models and measures of both evaluations.
+
+        Raises ConfigError: their settings differ in more than the cuts, or a measure of a model is in both.
+        """
+        if self.settings != replace(other.settings, ks=self.settings.ks):
             raise ConfigError(f"metrics of different settings: found {other.settings}, expected {self.settings}")
-        twice = sorted(self.scores.keys() & other.scores.keys())
-        if twice:
-            raise ConfigError(f"model {twice[0]!r} is in both evaluations: give each a name of its own")
-        return replace(self, scores={**self.scores, **other.scores})
+        scores = dict(self.scores)
+        for model, measures in other.scores.items():
+            if scores.get(model, {}).keys() & measures.keys():
+                raise ConfigError(f"model {model!r} is in both evaluations: give each a name of its own")
+            scores[model] = {**scores.get(model, {}), **measures}
+        return replace(self, scores=scores)
 
     def difference(self, model: str, baseline: str) -> "Metrics":
         """``model`` minus ``baseline``, with intervals of the paired differences: both met the same resamples.

@@ -7,15 +7,17 @@
 Only sums reach the driver: their size depends on the number of metrics and replications, not on users or items.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from dcrec_spark.engine.cells import Array, pack, unpack
+from dcrec_spark.engine.cells import Array
 from dcrec_spark.evaluation.measures import Measure, MetricSettings
 from dcrec_spark.kernels.bootstrap import Cells, Pooled, resampled_sums
 from dcrec_spark.kernels.csr import rows_of
@@ -44,7 +46,7 @@ class Sums(NamedTuple):
     """
 
     measures: Mapping[OfModel, Array]
-    counts: Mapping[str, Array]
+    counts: Mapping[str, Any]
 
 
 class Tally(NamedTuple):
@@ -60,28 +62,17 @@ class Tally(NamedTuple):
 
 NOTHING = Sums({}, {})
 MakeTally = Callable[[pa.Table, MetricSettings], Tally]
-# Names of the arrays of a cell: of three kinds of measures, and of counts.
-_PER_ITEM, _SHOWN, _SUM, _COUNT = "per_item", "shown", "sum", "count"
 
 
-def _name(kind: str, of: OfModel) -> str:
-    return f"{kind} {of.model} {of.measure}"
+class _Entries(NamedTuple):
+    """What a partition knows of some items: their hashes, and of each entry the hashes of its user and of its item."""
 
-
-def _of(name: str) -> OfModel:
-    _, model, measure = name.split(" ")
-    return OfModel(int(model), Measure.parse(measure))
-
-
-def _name_arrays(sums: Mapping[OfModel, Array], counts: Mapping[str, int | Array]) -> dict[str, Array]:
-    named = {_name(_SUM, of): array for of, array in sums.items()}
-    return named | {f"{_COUNT} {name}": np.asarray(count) for name, count in counts.items()}
-
-
-def _read(parts: list[dict[str, Array]]) -> Sums:
-    named = _add(parts)
-    counts = {name.partition(" ")[2]: array for name, array in named.items() if name.startswith(_COUNT)}
-    return Sums({_of(name): array for name, array in named.items() if name.startswith(_SUM)}, counts)
+    key: Array
+    tested: Array
+    user: Array
+    item: Array
+    errors: dict[OfModel, Array]
+    shown: dict[OfModel, Array]
 
 
 def add_up(by_user: DataFrame, tally: MakeTally, settings: MetricSettings) -> dict[int, Sums]:
@@ -102,18 +93,19 @@ def add_up(by_user: DataFrame, tally: MakeTally, settings: MetricSettings) -> di
 
     def merge(cells: pa.Table) -> pa.Table:
         group, bucket = cells[GROUP][0].as_py(), cells["bucket"][0].as_py()
-        parts = [unpack(cell) for cell in cells.sort_by("part")["data"].to_pylist()]
+        parts = _read(cells.sort_by("part"))
         sums = _add(parts) if bucket == _USERS else _item_sums(parts, settings)
         places = {GROUP: pa.array([group], pa.int32()), "bucket": pa.array([bucket], pa.int32())}
-        return pa.table({**places, "data": pa.array([pack(sums)], pa.binary())})
+        return pa.table({**places, "data": pa.array([pickle.dumps(sums)], pa.binary())})
 
     schema = "group int, bucket int, data binary"
     grouped = by_user.mapInArrow(to_cells, _CELLS).groupBy(GROUP, "bucket")
     merged = collect_arrow(apply_in_arrow(grouped, merge, schema))
-    return {
-        group: _read([unpack(cell) for cell in rows.sort_by("bucket")["data"].to_pylist()])
-        for group, rows in _split_by_group(merged)
-    }
+    return {group: _add(_read(rows.sort_by("bucket"))) for group, rows in _split_by_group(merged)}
+
+
+def _read(cells: pa.Table) -> list[Any]:
+    return [pickle.loads(cell) for cell in cells["data"].to_pylist()]
 
 
 def _split_by_group(rows: pa.Table) -> list[tuple[int, pa.Table]]:
@@ -123,9 +115,8 @@ def _split_by_group(rows: pa.Table) -> list[tuple[int, pa.Table]]:
 
 def add_up_here(tally: Tally, settings: MetricSettings) -> Sums:
     """Add up a tally that has everything, without Spark."""
-    parts = {cell["bucket"]: unpack(cell["data"]) for cell in _cells(tally, settings, 1).to_pylist()}
-    users = parts.pop(_USERS)
-    return _read([users, *(_item_sums([part], settings) for part in parts.values())])
+    sums, *of_items = _read(pa.Table.from_batches([_cells(tally, settings, 1)]))
+    return _add([sums, *(_item_sums([entries], settings) for entries in of_items)])
 
 
 def _resampled(
@@ -142,52 +133,51 @@ def _resampled(
 
 
 def _cells(tally: Tally, settings: MetricSettings, n_buckets: int) -> pa.RecordBatch:
+    """Return the sums over users, and then the entries of each bucket of items."""
     of = tally.cells
-    cells = {_USERS: _name_arrays(_resampled(of, tally.per_user, settings, are_users=True), tally.counts)}
+    of_users = Sums(_resampled(of, tally.per_user, settings, are_users=True), tally.counts)
+    cells: dict[int, Sums | _Entries] = {_USERS: of_users}
     bucket, user = of.col_key % n_buckets, of.row_key[rows_of(of.row_ptr)]
     for number in np.union1d(bucket, tally.tested % n_buckets).tolist():
         here = bucket == number
         entry = here[of.col] if tally.per_item else np.zeros(len(of.col), np.bool_)
-        errors = {_name(_PER_ITEM, name): error[entry] for name, error in tally.per_item.items()}
-        shown = {_name(_SHOWN, name): flags[here] for name, flags in tally.shown.items()}
-        entries = {"user": user[entry], "item": of.col_key[of.col[entry]]}
         tested = tally.tested[tally.tested % n_buckets == number]
-        cells[number] = {"key": of.col_key[here], "tested": tested, **entries, **errors, **shown}
+        errors = {name: error[entry] for name, error in tally.per_item.items()}
+        shown = {name: flags[here] for name, flags in tally.shown.items()}
+        cells[number] = _Entries(of.col_key[here], tested, user[entry], of.col_key[of.col[entry]], errors, shown)
     # Sums are added in the order of the users, whichever partition is there first.
     part = int(of.row_key.min(initial=np.iinfo(np.int64).max))
     return pa.RecordBatch.from_pydict(
         {
             "bucket": pa.array(cells.keys(), pa.int32()),
             "part": pa.array([part] * len(cells), pa.int64()),
-            "data": pa.array(map(pack, cells.values()), pa.binary()),
+            "data": pa.array(map(pickle.dumps, cells.values()), pa.binary()),
         }
     )
 
 
-def _item_sums(parts: list[dict[str, Array]], settings: MetricSettings) -> dict[str, Array]:
+def _item_sums(parts: list[_Entries], settings: MetricSettings) -> Sums:
     """Put the ratings of each item of a bucket together, and measure every item once."""
-    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    sums: dict[OfModel, Array] = {
-        _of(name): np.array([[len(np.unique(whole["key"][flags])), 0.0]])
-        for name, flags in whole.items()
-        if name.startswith(_SHOWN)
-    }
-    errors = {_of(name): values for name, values in whole.items() if name.startswith(_PER_ITEM)}
+    key, tested, user, item = (np.concatenate(arrays) for arrays in zip(*(part[:4] for part in parts), strict=True))
+    errors, shown = (
+        {of: np.concatenate([each[of] for each in arrays]) for of in arrays[0]}
+        for arrays in ([part.errors for part in parts], [part.shown for part in parts])
+    )
+    sums = {of: np.array([[len(np.unique(key[flags])), 0.0]]) for of, flags in shown.items()}
     if errors:
-        order = np.lexsort((whole["user"], whole["item"]))
-        item_key, counts = np.unique(whole["item"], return_counts=True)
-        user_key, user = np.unique(whole["user"][order], return_inverse=True)
-        cells = Cells(np.concatenate([[0], np.cumsum(counts)]), user, item_key, user_key)
+        order = np.lexsort((user, item))
+        item_key, counts = np.unique(item, return_counts=True)
+        user_key, place = np.unique(user[order], return_inverse=True)
+        cells = Cells(np.concatenate([[0], np.cumsum(counts)]), place, item_key, user_key)
         means = {of: error_means(cells.row_ptr, error[order]) for of, error in errors.items()}
         sums |= _resampled(cells, means, settings, are_users=False)
-    return _name_arrays(
-        sums, {"items": len(np.unique(whole["tested"])), "items_measured": len(np.unique(whole["item"]))}
-    )
+    return Sums(sums, {"items": len(np.unique(tested)), "items_measured": len(np.unique(item))})
 
 
-def _add(parts: list[dict[str, Array]]) -> dict[str, Array]:
-    total: dict[str, Array] = {}
-    for part in parts:
-        for name, value in part.items():
-            total[name] = total[name] + value if name in total else value
-    return total
+def _add(parts: Sequence[Sums]) -> Sums:
+    measures, counts = (reduce(_add_mapped, each) for each in zip(*parts, strict=True))
+    return Sums(measures, counts)
+
+
+def _add_mapped(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {**one, **{name: one[name] + value if name in one else value for name, value in other.items()}}

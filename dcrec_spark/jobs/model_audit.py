@@ -225,8 +225,7 @@ def _without_some(
 ) -> Metrics:
     """Measure the lists of a fit in this process, and popularity's, by ratings that are left out of both."""
     rest, sample = split_pairs(ratings, (1 - _CHECKED_SHARE, _CHECKED_SHARE), _SEED, COLUMNS)
-    data = gather({"train": rest, "held_out": sample}, COLUMNS).select_known("held_out", ("train",))
-    held_out, train = data.of["held_out"], data.ratings("train")
+    train, held_out = gather(rest, sample, COLUMNS).select_known()
     stage_one = fit_exposure(train, exposure) if outcome.getAdjustment() == "deconfounded" else None
     model = fit_outcome(train, outcome, stage_one)
     # Users in the order of their hashes, as many as the catalogue allows.

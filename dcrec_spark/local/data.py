@@ -1,12 +1,7 @@
-"""Data that one task can hold: parts of one data set over common indices, brought to the driver once and checked.
-
-parts = gather({"train": train, "validation": validation, "test": test})
-parts.ratings("train")      Ratings, what a fit in memory takes
-"""
+"""Training ratings and held-out ones that one task can hold, over common indices: brought to the driver and checked."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,80 +23,65 @@ MOST_RATINGS = 5_000_000
 _PLAIN = Columns()
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Parts of one data set over common indices, which are places in the sorted ids."""
+class Gathered(NamedTuple):
+    """Ratings to fit to, and held-out ones, by places in the sorted ids of both.
 
-    user_ids: pa.Array  # all that occur in some part, sorted
-    item_ids: pa.Array  # as user_ids
-    user_key: Array  # hashes of the ids
-    item_key: Array  # as user_key
-    of: Mapping[str, Mapping[str, Array]]  # part -> user, item, rating, (n,) each, by user and item; perhaps weight
+    held_out : user, item, rating, (n,) each, by user and item. Perhaps weight.
+    """
 
-    @classmethod
-    def of_indices(cls, n_users: int, n_items: int, of: Mapping[str, Mapping[str, Array]]) -> "Parts":
-        """Parts whose ids are the indices themselves, as those of simulated data."""
-        users, items = np.arange(n_users), np.arange(n_items)
-        named = {name: _sort({c: pairs[c] for c in ("user", "item", "rating")}) for name, pairs in of.items()}
-        return cls(pa.array(users), pa.array(items), users, items, named)
+    train: Ratings
+    held_out: Mapping[str, Array]
 
-    def ratings(self, *names: str) -> Ratings:
-        """Return some parts together, as a fit takes them. Users and items are those of all parts."""
-        user, item, rating = (np.concatenate([self.of[n][c] for n in names]) for c in ("user", "item", "rating"))
-        return Ratings(user, item, rating, self.user_key, self.item_key)
+    def select_known(self) -> "Gathered":
+        """Leave out the held-out pairs whose user or item has no training rating."""
+        train, pairs = self.train, self.held_out
+        is_known = np.isin(pairs["user"], train.user) & np.isin(pairs["item"], train.item)
+        return self._replace(held_out={name: column[is_known] for name, column in pairs.items()})
 
-    def select_known(self, part: str, training: tuple[str, ...]) -> "Parts":
-        """``part`` without the pairs whose user or item is in none of the ``training`` parts."""
-        known, pairs = self.ratings(*training), self.of[part]
-        is_known = np.isin(pairs["user"], known.user) & np.isin(pairs["item"], known.item)
-        return replace(self, of={**self.of, part: {name: column[is_known] for name, column in pairs.items()}})
+    def compact(self) -> "Gathered":
+        """Return the same by places among the users and items of training alone, as an estimator has them.
 
-    def with_weights(self, part: str, weight: Array) -> "Parts":
-        """``part`` with these weights of its pairs, (n,), in its order."""
-        return replace(self, of={**self.of, part: {**self.of[part], "weight": weight}})
+        The held-out pairs are of these.
+        """
+        users, items = np.unique(self.train.user), np.unique(self.train.item)
+        places = {name: np.searchsorted(ids, self.held_out[name]) for name, ids in (("user", users), ("item", items))}
+        return Gathered(self.train.among(users, items), {**self.held_out, **places})
 
-    def evaluate(
-        self, part: str, predictions: Mapping[str, Array], settings: MetricSettings, catalogue: tuple[str, ...] = ()
-    ) -> Metrics:
-        """Metrics of predictions for a part's pairs. catalogue : parts whose items could be recommended."""
-        pairs = self.of[part]
-        keys = {"user_key": self.user_key[pairs["user"]], "item_key": self.item_key[pairs["item"]]}
+    def evaluate(self, predictions: Mapping[str, Array], settings: MetricSettings) -> Metrics:
+        """Metrics of predictions for the held-out pairs. All items could be recommended."""
+        pairs, train = self.held_out, self.train
+        keys = {"user_key": train.user_key[pairs["user"]], "item_key": train.item_key[pairs["item"]]}
         table = {**keys, **{name: pairs[name] for name in ("item", "rating", "weight") if name in pairs}}
-        size = len(np.unique(self.ratings(*catalogue).item)) if catalogue else len(self.item_key)
-        return evaluate_arrays(table, predictions, settings, size)
+        return evaluate_arrays(table, predictions, settings, len(train.item_key))
 
 
-def gather(frames: Mapping[str, DataFrame], columns: Columns = _PLAIN, most: int = MOST_RATINGS) -> Parts:
-    """Bring the parts of one data set to the driver. Raises ConfigError: they have more than ``most`` ratings."""
-    named = [_plain(frame, columns).withColumn("part", F.lit(name)) for name, frame in frames.items()]
-    rows = reduce(DataFrame.unionByName, named)
+def gather(train: DataFrame, held_out: DataFrame, columns: Columns = _PLAIN, most: int = MOST_RATINGS) -> Gathered:
+    """Bring both parts of a data set to the driver. Raises ConfigError: they have more than ``most`` ratings."""
+    rows = _plain(train, columns, False).unionByName(_plain(held_out, columns, True))
     table = collect_arrow(rows.limit(most + 1))
     if table.num_rows > most:
         raise ConfigError(f"more than {most:,} ratings are too many for a task: fit on the cluster")
-    (user_ids, user_key, user), (item_ids, item_key, item) = _index(table, "user"), _index(table, "item")
-    columns_of = {"user": user, "item": item, "rating": table["rating"].to_numpy()}
-    part = table["part"].to_numpy(zero_copy_only=False)
-    of = {name: _sort({column: values[part == name] for column, values in columns_of.items()}) for name in frames}
-    return Parts(user_ids, item_ids, user_key, item_key, of)
+    (user_key, user), (item_key, item) = _index(table, "user"), _index(table, "item")
+    order, columns_of = np.lexsort((item, user)), {"user": user, "item": item, "rating": table["rating"].to_numpy()}
+    is_held_out = table["held_out"].to_numpy()[order]
+    fit, test = (
+        {name: column[order][part] for name, column in columns_of.items()} for part in (~is_held_out, is_held_out)
+    )
+    return Gathered(Ratings(fit["user"], fit["item"], fit["rating"], user_key, item_key), test)
 
 
-def _plain(frame: DataFrame, columns: Columns) -> DataFrame:
+def _plain(frame: DataFrame, columns: Columns, is_held_out: bool) -> DataFrame:
     return frame.select(
         F.col(f"`{columns.user}`").alias("user"),
         F.col(f"`{columns.item}`").alias("item"),
         F.col(f"`{columns.rating}`").cast("double").alias("rating"),
+        F.lit(is_held_out).alias("held_out"),
     )
 
 
-def _index(table: pa.Table, side: str) -> tuple[pa.Array, Array, Array]:
-    """Distinct ids in their order (text by bytes), the hash of each, and each row's place among them."""
+def _index(table: pa.Table, side: str) -> tuple[Array, Array]:
+    """Hash of each distinct id, in the order of the ids (text by bytes), and each row's place among these."""
     column = table[side].combine_chunks()
     ids = column.unique()
     ids = ids.take(pc.sort_indices(ids))
-    place = pc.index_in(column, ids).to_numpy().astype(np.int64)
-    return ids, keys_of(ids.cast(pa.string()).to_pylist()), place
-
-
-def _sort(pairs: dict[str, Array]) -> dict[str, Array]:
-    order = np.lexsort((pairs["item"], pairs["user"]))
-    return {name: column[order] for name, column in pairs.items()}
+    return keys_of(ids.cast(pa.string()).to_pylist()), pc.index_in(column, ids).to_numpy().astype(np.int64)

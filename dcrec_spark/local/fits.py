@@ -56,13 +56,10 @@ class Ratings:
     def only(self, chosen: npt.NDArray[Any]) -> "Ratings":
         return replace(self, user=self.user[chosen], item=self.item[chosen], rating=self.rating[chosen])
 
-    def of_users(self, users: Ints) -> "Ratings":
-        """Return the same ratings where only ``users``, sorted places of all that have any, are users."""
-        return replace(self, user=np.searchsorted(users, self.user), user_key=self.user_key[users])
-
-    def of_items(self, items: Ints) -> "Ratings":
-        """Return the same ratings where only ``items``, sorted places of all that have any, are items."""
-        return replace(self, item=np.searchsorted(items, self.item), item_key=self.item_key[items])
+    def among(self, users: Ints, items: Ints) -> "Ratings":
+        """Return the same ratings where only ``users`` and ``items``, sorted places of all that have any, are some."""
+        user, item = np.searchsorted(users, self.user), np.searchsorted(items, self.item)
+        return Ratings(user, item, self.rating, self.user_key[users], self.item_key[items])
 
 
 def lay_out(ratings: Ratings, values: Mapping[str, Floats], precision: str) -> ProcessLayout:

@@ -98,9 +98,6 @@ def judge(
         "tested": np.repeat([False, True], [len(places.user), len(test["user"])]),
     }
     rated = np.bincount(train.item, minlength=len(train.item_key))
-    return ranking_metrics(pa.table(table), int((rated > 0).sum()), model, settings, describe(places, rated))
-
-
-def describe(places: ListPlaces, rated: Array) -> ListComposition:
-    """Describe what lists consist of. rated : (I,) training ratings of each item."""
-    return ListComposition.of_counts(len(np.unique(places.user)), np.bincount(places.item, minlength=len(rated)), rated)
+    listed, lists = np.bincount(places.item, minlength=len(rated)), len(np.unique(places.user))
+    composition = ListComposition.of_counts(lists, listed, rated)
+    return ranking_metrics(pa.table(table), int((rated > 0).sum()), model, settings, composition)

@@ -22,7 +22,6 @@ from dcrec_spark.plots import panels
 
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 BETTER, WORSE, NONE, UNKNOWN = "better", "worse", "no difference shown", "no interval"
-_ADJUSTMENTS = {"deconfounded": "deconfounded {}", "none": "{} without confounder", "ipw": "{} by inverse propensities"}
 _LABELS = {MeasureKind.NDCG: "NDCG", MeasureKind.MAP: "MAP", MeasureKind.MSE: "MSE", MeasureKind.MAE: "MAE"}
 _LABELS |= {MeasureKind.ITEM_MSE: "MSE per item", MeasureKind.ITEM_MAE: "MAE per item"}
 _LABELS |= {
@@ -78,18 +77,13 @@ class CertaintyFacts(NamedTuple):
 class ReportFacts:
     """All that a report shows."""
 
-    run_id: str  # of the evaluation
-    run_date: date
-    version: str | None  # of the saved model
+    record: Mapping[str, Any]  # run.json of the evaluation, as it is so far
     models: Mapping[str, str]  # name -> description; the first is evaluated, the others are compared with it
-    outcome: str  # of the evaluated model, as adjustment and intercept
-    adjustment: str
-    intercept: float
+    intercept: float  # of the evaluated model
     unrated_are_zeros: bool  # whether predictions are scores below the rating scale
     problems: Sequence[str]  # sentences that a reader has to see first
     training: PartFacts
     test: PartFacts  # those that were used
-    counts: Mapping[str, int]  # of the record of the run
     per_user: pd.DataFrame  # low, high, n: how many users have how many training ratings
     per_item: pd.DataFrame  # the same of items
     stages: Sequence[Stage]
@@ -107,9 +101,7 @@ class ReportFacts:
     no_reasons: str  # why the samples have no reasons; empty where they have some
     k: int  # the longest cut
     listed: pd.DataFrame  # low, high, n: in how many users' first k places an item is
-    timings: Mapping[str, float]  # seconds by step of this run
-    fit_timings: Mapping[str, float]  # of the run that fitted the model
-    versions: Mapping[str, str]  # package -> version
+    fit_timings: Mapping[str, float]  # seconds by step of the run that fitted the model
 
 
 class Group(NamedTuple):
@@ -125,6 +117,7 @@ def render(facts: ReportFacts) -> str:
     Every text is escaped, whatever it contains. Only figures are markup. The content security policy of the page
     forbids it to load anything or to run scripts.
     """
+    model, described = next(iter(facts.models.items()))
     of_lists = Measure(MeasureKind.NDCG, facts.k, over_catalogue=True)
     loader = PackageLoader("dcrec_spark.report")
     environment = Environment(
@@ -135,21 +128,15 @@ def render(facts: ReportFacts) -> str:
     environment.globals |= {"estimated": draw_estimates, "in_strata": draw_strata}
     return environment.get_template("report.html.j2").render(
         facts=facts,
-        model=next(iter(facts.models)),
-        title=f"Evaluation: {describe(facts.outcome, facts.adjustment)}, {facts.run_date:%-d %B %Y}",
+        model=model,
+        title=f"Evaluation: {described}, {date.fromisoformat(facts.record['run_date']):%-d %B %Y}",
         problems=problems(facts),
         groups=measure_groups(facts.estimates),
-        differing=_measures(facts.differences),
+        differing=[m for m in _measures(facts.differences) if Measure.parse(m).kind not in COMPOSITION],
         shown=[m for m in (_NDCG, of_lists, _MSE) if m in _measures(facts.estimates)],
         covered=[m for m in _measures(facts.estimates) if Measure.parse(m).kind is MeasureKind.COVERAGE],
         DASH=DASH,
     )
-
-
-def describe(outcome: str, adjustment: str) -> str:
-    """Name a model in words."""
-    model = {"poisson": "Poisson factorization"}.get(outcome, f"{outcome} matrix factorization")
-    return _ADJUSTMENTS[adjustment].format(model)
 
 
 def label(name: str) -> str:

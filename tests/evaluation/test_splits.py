@@ -31,10 +31,6 @@ def ratings(spark: SparkSession, n_users: int = 40) -> DataFrame:
     return pairs.selectExpr("user", "item", "1.0D rating", time)
 
 
-def pairs_of(part: DataFrame) -> set[tuple[int, int]]:
-    return {(row.user, row.item) for row in part.select("user", "item").collect()}
-
-
 def all_pairs_of(parts: list[DataFrame]) -> list[set[tuple[int, int]]]:
     """Of each part, by one job."""
     marked = [part.select("user", "item", F.lit(number).alias("part")) for number, part in enumerate(parts)]
@@ -113,8 +109,8 @@ def test_held_out_users_are_not_in_training(spark: SparkSession) -> None:
     assert len(users[1]) / 200 == pytest.approx(0.3, abs=4 * (0.3 * 0.7 / 200) ** 0.5)
     folded_in = Counter(user for user, _ in parts[1])
     assert all(folded_in[user] == int((user + 1) * 0.75 + 0.5) for user in users[1])
-    random_test = ratings(spark, 200).where(is_held_out("user", 0.3, seed=5))
-    assert {user for user, _ in pairs_of(random_test)} == users[1]
+    (random_test,) = all_pairs_of([ratings(spark, 200).where(is_held_out("user", 0.3, seed=5))])
+    assert {user for user, _ in random_test} == users[1]
 
 
 def test_shares_and_times_that_cannot_be_used_are_refused(spark: SparkSession) -> None:

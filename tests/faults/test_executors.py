@@ -246,7 +246,7 @@ def run(name: str, folder: Path, spark: SparkSession, orders: Orders) -> dict[st
             writer.start()
             running.callback(writer.join)
             running.callback(stop.set)
-        outcome = run_retrain(settings)
+        outcome = run_retrain(settings, code=None)
     carried_out = Counter(orders.carried_out()) - done
     return {
         "code": outcome.code,

@@ -96,7 +96,7 @@ def fill(disk: Path, pages_left: int) -> Path:
 
 
 def run(settings: dict[str, object], output: Path) -> dict[str, Any]:
-    outcome = run_retrain({**settings, "output.path": output})
+    outcome = run_retrain({**settings, "output.path": output}, code=None)
     return {
         "code": outcome.code,
         "message": outcome.message,

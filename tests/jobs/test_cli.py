@@ -6,7 +6,6 @@ from unittest.mock import Mock
 
 import pytest
 from click.shell_completion import BashComplete
-from click.testing import CliRunner, Result
 
 from dcrec_spark.config.jobs import JOB_CONFIGS, RetrainConfig
 from dcrec_spark.config.load import load_config
@@ -15,12 +14,9 @@ from dcrec_spark.jobs import runner
 from dcrec_spark.jobs.cli import JOBS, dcrec
 from dcrec_spark.jobs.job import Job
 from dcrec_spark.version import __version__
+from tests.jobs.job import dcrec_with
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def dcrec_with(*arguments: str) -> Result:
-    return CliRunner().invoke(dcrec, list(arguments))
 
 
 def test_the_help_lists_each_job() -> None:

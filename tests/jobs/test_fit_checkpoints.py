@@ -20,7 +20,7 @@ from dcrec_spark.publish.manifest import sealed
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.staging import LEASE
 from tests.faults.damage import HOW, damaged, flipped
-from tests.jobs.job import SMALL, assert_same_lists, names_in, publish, record_of, run_directory, run_retrain
+from tests.jobs.job import SMALL, assert_same_lists, names_in, publish, record_of, run_retrain
 
 pytestmark = pytest.mark.job
 
@@ -43,8 +43,7 @@ def settings(ratings: Path, tmp_path: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, ratings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("whole") / "out"
-    assert run_retrain({**SMALL, "input.path": ratings, "output.path": output}).code == 0
-    return run_directory(output)
+    return publish(Retrain, {**SMALL, "input.path": ratings, "output.path": output})
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +70,7 @@ def interrupt(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, stage: 
     with monkeypatch.context() as patch:
         patch.setattr(StoredCheckpoints, "is_due", lambda *_: True)
         patch.setattr(Reporter, "listener", stopping)
-        outcome = run_retrain(settings)
-    assert outcome.code == 6, outcome
+        run_retrain(settings, code=6)
 
 
 # Which checkpoints are damaged, and with how many iterations each stage goes on; 4 and 3 are all.
@@ -96,10 +94,8 @@ def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole_and_publishes_the_
         part = next(tmp_path.glob(f"out/.fit-*/{name}/items/*.parquet"))
         part.write_bytes(flipped(part.read_bytes(), part.stat().st_size // 2))
 
-    outcome = run_retrain(settings)
+    run = publish(Retrain, settings)
 
-    assert outcome.code == 0, outcome
-    run = run_directory(tmp_path / "out")
     record, expected = record_of(run), record_of(whole)
     assert record["model_version"] == expected["model_version"]
     for stage in ("exposure", "outcome"):

@@ -60,9 +60,7 @@ def test_a_model_worse_than_the_last_one_is_refused(spark: SparkSession, setting
 
     # One factor, and all pairs alike: it cannot tell six tastes.
     worse = {**settings, "outcome.rank": 1, "outcome.alpha": 0, "audit.max_below_popularity": "null"}
-    outcome = run_retrain(worse)
-    assert outcome.code == 4
-    assert "of the last model" in outcome.message
+    outcome = run_retrain(worse, code=4, words="of the last model")
     assert "below (setting audit.max_loss=0.1)" in outcome.message
     assert run_directory(output) == first
     failed = failure_of(output)["audit"]
@@ -110,9 +108,7 @@ def test_lists_that_have_less_than_half_of_popularity_are_warned_of(settings: di
     pd.DataFrame(popular + liked, columns=["user", "item", "rating"]).to_parquet(tmp_path / "ratings.parquet")
     where = {"input.path": tmp_path / "ratings.parquet", "output.path": tmp_path / "out", "recommend.top_n": 3}
     given = {**settings, **where, "outcome.outcome": "probabilistic", "audit.held_out_share": "null"}
-    outcome = run_retrain(given)
-    assert outcome.code == 0, outcome
-    record = record_of(run_directory(tmp_path / "out"))
+    record = record_of(publish(Retrain, given))
     compared = record["audit"]["compared"]
     assert compared["models"]["this model"]["value"] < compared["models"]["popularity"]["value"] / 2
     assert any("less than half of it" in warning for warning in record["warnings"])
@@ -148,8 +144,8 @@ def test_a_check_that_fails_is_a_warning(passed: bool, settings: list[str], chec
 def test_a_refused_check_keeps_the_old_tables(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predictive_check, "MIDDLE", (2.0, 2.0))
     before = run_directory(settings["output.path"])
-    refused = run_retrain({**settings, "exposure.rank": 1, "audit.exposure_check": "refuse"})
-    assert (refused.code, refused.error["kind"]) == (4, "AuditError")
+    refused = run_retrain({**settings, "exposure.rank": 1, "audit.exposure_check": "refuse"}, code=4)
+    assert refused.error["kind"] == "AuditError"
     assert refused.message.startswith("setting audit.exposure_check=refuse: ")
     assert "do not trust a_hat" in refused.message
     assert "another exposure.rank may pass" in refused.message

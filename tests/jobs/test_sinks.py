@@ -6,18 +6,14 @@ from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from dcrec_spark.config.types import Section
 from dcrec_spark.jobs import sinks
-from dcrec_spark.jobs.cli import dcrec
 from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.publish.warehouse import StoredRun, TableByTable
+from tests.jobs.job import dcrec_with
 from tests.publish.test_parquet import commit, stage_by_hand
-
-
-def dcrec_with(*arguments: str) -> Result:
-    return CliRunner().invoke(dcrec, list(arguments))
 
 
 def publish_by_hand(output: Path, run_id: str, run_date: str) -> None:

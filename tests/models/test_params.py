@@ -1,4 +1,4 @@
-"""Params as a user of pyspark.ml expects them, once for each estimator. No session is needed."""
+"""Params as a user of pyspark.ml expects them, once for each class. No session is needed."""
 
 import inspect
 import pickle
@@ -9,11 +9,23 @@ import pytest
 from pyspark.ml import Pipeline
 from pyspark.ml.param.shared import HasMaxIter, HasPredictionCol, HasSeed, HasTol
 
-from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization, PoissonFactorizationModel
+from dcrec_spark import (
+    DeconfoundedMF,
+    DeconfoundedMFModel,
+    PoissonFactorization,
+    PoissonFactorizationModel,
+    RatingEvaluator,
+)
 from dcrec_spark.settings.tables import PRESETS, camel_case
 
 # No Param takes one of these, whatever it takes: tests/settings/test_domains.py tests what each domain refuses.
 WRONG: tuple[Any, ...] = (float("nan"), [], Pipeline)
+
+
+@pytest.fixture(params=[PoissonFactorization, DeconfoundedMF, RatingEvaluator])
+def made(request: pytest.FixtureRequest) -> Any:
+    """An estimator, or the evaluator, which has Params of the same make."""
+    return request.param()
 
 
 @pytest.fixture(params=[PoissonFactorization, DeconfoundedMF])
@@ -41,38 +53,40 @@ def method(verb: str, param: str) -> str:
     return f"{verb}{param[0].upper()}{param[1:]}"
 
 
-def test_every_param_is_explained_and_has_the_default_of_the_constructor(estimator: Any) -> None:
-    """Code that looks for MLlib's HasMaxIter, HasSeed and so on works with ours too."""
+def test_code_that_looks_for_the_params_of_mllib_works_with_ours(estimator: Any) -> None:
     shared = [HasMaxIter, HasTol, HasSeed, *[HasPredictionCol] * isinstance(estimator, DeconfoundedMF)]
     assert all(isinstance(estimator, of) for of in shared)
-    defaults, explained = defaults_of(estimator), estimator.explainParams().splitlines()
-    assert {param.name for param in estimator.params} == defaults.keys()
-    for param in estimator.params:
-        assert estimator._defaultParamMap[param] == defaults[param.name]
+
+
+def test_every_param_is_explained_and_has_the_default_of_the_constructor(made: Any) -> None:
+    defaults, explained = defaults_of(made), made.explainParams().splitlines()
+    assert {param.name for param in made.params} == defaults.keys()
+    for param in made.params:
+        assert made._defaultParamMap[param] == defaults[param.name]
         assert f"{param.name}: {param.doc} (default: {defaults[param.name]})" in explained
 
 
-def test_every_param_has_a_getter_and_a_setter_that_can_be_chained(estimator: Any) -> None:
-    for name, default in defaults_of(estimator).items():
-        assert getattr(estimator, method("get", name))() == default
-        assert getattr(estimator, method("set", name))(default) is estimator
-        assert estimator.isSet(name)
+def test_every_param_has_a_getter_and_a_setter_that_can_be_chained(made: Any) -> None:
+    for name, default in defaults_of(made).items():
+        assert getattr(made, method("get", name))() == default
+        assert getattr(made, method("set", name))(default) is made
+        assert made.isSet(name)
 
 
-def test_a_wrong_value_is_refused_by_the_name_of_its_param(estimator: Any) -> None:
-    """In the constructor, by its setter, and in the map of a copy. The estimator stays as it was."""
-    before = values_of(estimator)
-    for param in estimator.params:
-        is_optional = estimator.getOrDefault(param) is None
+def test_a_wrong_value_is_refused_by_the_name_of_its_param(made: Any) -> None:
+    """In the constructor, by its setter, and in the map of a copy. It stays as it was."""
+    before = values_of(made)
+    for param in made.params:
+        is_optional = made.getOrDefault(param) is None
         for value in (*WRONG, *[None] * (not is_optional)):
             refusal = pytest.raises(TypeError, match=rf"{param.name}: found {re.escape(repr(value))}, expected")
             with refusal:
-                type(estimator)(**{param.name: value})
+                type(made)(**{param.name: value})
             with refusal:
-                getattr(estimator, method("set", param.name))(value)
+                getattr(made, method("set", param.name))(value)
             with refusal:
-                estimator.copy({param: value})
-    assert values_of(estimator) == before
+                made.copy({param: value})
+    assert values_of(made) == before
 
 
 def test_a_copy_is_independent_and_keeps_the_listener(estimator: Any) -> None:

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from dataclasses import replace
-from datetime import date
 from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import Any
@@ -61,22 +60,24 @@ def facts(**other: Any) -> ReportFacts:
     row = SimpleNamespace(rank=1, title=EVIL, score=4.75, preference=1.0, confounder=0.25)
     row.reasons_text = "because of Emma & <b>Ivanhoe</b> (5.0): +0.41"
     whole = ReportFacts(
-        run_id="20260131T000000-abcdef",
-        run_date=date(2026, 1, 31),
-        version=f"1a2b{EVIL}",
+        record={
+            "run_id": "20260131T000000-abcdef",
+            "run_date": "2026-01-31",
+            "model_version": f"1a2b{EVIL}",
+            "counts": {"test_overlap": 25, "test_unknown": 1, "test_items_missing": 7},
+            "timings": {"load the models": 4.2, "predict and rank": 12.0},
+            "versions": {"pyspark": "4.1.4"},
+        },
         models={
             "this model": "probabilistic matrix factorization, deconfounded, rank 10",
             "baseline model": "the same settings without a confounder",
             "item mean": "the item's mean training rating",
         },
-        outcome="probabilistic",
-        adjustment="deconfounded",
         intercept=3.5,
         unrated_are_zeros=False,
         problems=[f"a warning about {EVIL}"],
         training=PartFacts(900, 1500, stars(5000, 9000, 21000, 27000, 17000)),
         test=PartFacts(880, 1300, stars(1200, 2200, 5300, 6800, 4200)),
-        counts={"test_overlap": 25, "test_unknown": 1, "test_items_missing": 7},
         per_user=powers(3, 7),
         per_item=powers(0, 9),
         stages=[
@@ -110,9 +111,7 @@ def facts(**other: Any) -> ReportFacts:
         no_reasons="",
         k=10,
         listed=powers(0, 8),
-        timings={"load the models": 4.2, "predict and rank": 12.0},
         fit_timings={"fit": 60.5},
-        versions={"pyspark": "4.1.4"},
     )
     return replace(whole, **other)
 
@@ -229,12 +228,12 @@ def test_every_section_shows_its_facts(read: Read) -> None:
 
 def test_what_there_is_none_of_is_explained() -> None:
     missing = {section: f"no {section}" for section in ("strata", "certainty", "check")}
-    bare: Any = {**missing, "gamma": None, "adjustment": "none", "unrated_are_zeros": True, "no_reasons": "no reasons"}
+    bare: Any = {**missing, "gamma": None, "unrated_are_zeros": True, "no_reasons": "no reasons"}
     none = Read(page.render(facts(**bare))).sections
     for section, words in missing.items():
         assert words in none[section]
     assert "no reasons" in none["samples"]
-    assert "no confounder part (adjustment = none)" in none["card"]
+    assert "no confounder part" in none["card"]
     assert "Do not read them as ratings" in none["metrics"]
 
 

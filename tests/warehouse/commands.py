@@ -10,8 +10,7 @@ from typing import Any
 import yaml
 from click.testing import Result
 
-from dcrec_spark.jobs.cli import dcrec
-from tests.jobs.job import SMALL, in_sections, invoke
+from tests.jobs.job import SMALL, dcrec_with, in_sections
 from tests.spark.standalone import DCREC, ROOT, plain_environment
 from tests.warehouse.servers import session_settings
 
@@ -57,10 +56,6 @@ def settings_file(
     file = scratch / f"{name}.yaml"
     file.write_text(yaml.safe_dump(in_sections(small, **sections, spark={"master": "local[2]", "conf": known})))
     return file
-
-
-def dcrec_with(*arguments: object) -> Result:
-    return invoke(dcrec, *arguments)
 
 
 def done(*arguments: object) -> Result:

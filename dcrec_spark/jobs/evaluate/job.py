@@ -16,15 +16,29 @@ from rich.table import Table
 from rich.text import Text
 
 from dcrec_spark.config.jobs import EvaluateConfig
-from dcrec_spark.errors import DataError
+from dcrec_spark.config.sections import InputConfig
+from dcrec_spark.data.listed import read_titles_file
+from dcrec_spark.data.read import read_ratings
+from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram
 from dcrec_spark.evaluation.measures import Measure, MeasureKind
 from dcrec_spark.jobs.evaluate import measure as work
 from dcrec_spark.jobs.evaluate.measure import BASELINE, COMPARED, MODEL, TEST, Comparison, EvaluateInputs, Measurements
-from dcrec_spark.jobs.inputs import ServingJob, as_trained, validate_input, validate_other
+from dcrec_spark.jobs.features import open_features
+from dcrec_spark.jobs.inputs import (
+    ServingJob,
+    as_trained,
+    load_served_model,
+    name_setting,
+    open_ratings,
+    other_input,
+    require_ids_of,
+    validate_input,
+    validate_other,
+)
 from dcrec_spark.jobs.job import Context, Finished, Outputs
-from dcrec_spark.jobs.saved_model import SavedModel, record_of
+from dcrec_spark.jobs.saved_model import SavedModel, load_model, record_of
 from dcrec_spark.jobs.tables import reject_table, text_file
 from dcrec_spark.models.explain.text import reasons_text, with_titles
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
@@ -49,11 +63,26 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs, ReportFacts]):
 
     def check(self, config: EvaluateConfig) -> None:
         super().check(config)
-        work.test_input(config)
+        test_input(config)
 
     def extract(self, context: Context[EvaluateConfig]) -> EvaluateInputs:
+        settings, spark, other, titles = context.config.evaluation, context.spark, None, None
         with context.reporter.step("load the models"):
-            return work.open_inputs(context)
+            saved = load_served_model(context)
+            if settings.compare_with is not None:
+                other = load_model(spark, settings.compare_with, "evaluation.compare_with")
+                context.resources.callback(other.model.release)
+            ratings = open_ratings(context)
+            test = name_setting(TEST, lambda: read_ratings(spark, test_input(context.config)))
+            for model in filter(None, (saved, other)):
+                require_ids_of(model.model, ratings, "input", ("user", "item"))
+                require_ids_of(model.model, test, TEST, ("user", "item"))
+            if settings.titles_path is not None:
+                id_type = saved.model.tables()[1].schema["id"].dataType
+                titles = read_titles_file(spark, settings.titles_path, id_type)
+            features = open_features(context, ratings)
+            features.of_model(saved.model, [])
+        return EvaluateInputs(saved, ratings, other, test, titles, features)
 
     def transform(self, context: Context[EvaluateConfig], inputs: EvaluateInputs) -> Outputs[ReportFacts]:
         run, step = context.run, context.reporter.step
@@ -75,7 +104,7 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs, ReportFacts]):
         with step("measure the certainty"):
             certainty = work.measure_certainty(comparison)
         with step("write the report"):
-            facts = _facts(context, comparison, measurements, check, certainty, inputs.titles, record)
+            facts = _facts(context, comparison, measurements, check, certainty, record)
             page = render(facts)
         tables = {"metrics": measurements.table(context.spark, run.run_id), "rejects": reject_table(training, run)}
         return Outputs(tables, facts, {FOLDER: text_file(context.spark, PAGE, page)})
@@ -91,16 +120,25 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs, ReportFacts]):
         return Group(super().summary(context, finished), table, Text(f"report    {page}", overflow="fold"))
 
 
+def test_input(config: EvaluateConfig) -> InputConfig:
+    """Settings of the test ratings. Raises ConfigError: there is no path, or input's query would be the test's too."""
+    path = config.evaluation.test_path
+    if path is None:
+        raise ConfigError(
+            f"setting {TEST}: found null, expected held-out ratings, in the format and with the columns of input"
+        )
+    return other_input(config.input, path, TEST)
+
+
 def _facts(
     context: Context[EvaluateConfig],
     comparison: Comparison,
     measurements: Measurements,
     check: PredictiveCheck | None,
     certainty: CertaintyFacts | str,
-    titles: DataFrame | None,
-    record: Mapping[str, Any],
+    fitted_by: Mapping[str, Any],
 ) -> ReportFacts:
-    """Collect what the report shows. record : ``run.json`` of the run that fitted the model, empty for none."""
+    """Collect what the report shows. fitted_by : ``run.json`` of the run that fitted the model, empty for none."""
     model, training, run = comparison.model, comparison.training, context.run
     lists = measurements.lists
     degenerate = [*(model.exposureModel.degeneracies if model.exposureModel else []), *model.degeneracies]
@@ -110,34 +148,29 @@ def _facts(
     users = None
     if not isinstance(model, BlendModel) and model.getOrDefault("adjustment") == "deconfounded":
         users = model.userFactors
-    samples, no_reasons = sample_users(context.config, comparison, lists, titles)
-    k = measurements.of_lists.settings.ks[-1]
-    models = {MODEL: _describe(comparison.saved)}
-    if comparison.other is not None:
-        models[COMPARED] = f"{_describe(comparison.other)}, version {comparison.other.source.model_version}"
+    samples, no_reasons = sample_users(context.config, comparison, lists)
+    metrics, k = measurements.metrics, measurements.k
+    models = {MODEL: _describe(comparison.inputs.saved)}
+    if (other := comparison.inputs.other) is not None:
+        models[COMPARED] = f"{_describe(other)}, version {other.source.model_version}"
     if BASELINE in comparison.relatives:
         models[BASELINE] = "the same settings without a confounder, fitted to the same ratings"
     return ReportFacts(
-        run_id=run.run_id,
-        run_date=run.run_date,
-        version=comparison.saved.source.model_version,
+        record=run.facts("running", 0, None),
         models=models | _BASELINES,
-        outcome=model.getOrDefault("outcome"),
-        adjustment=model.getOrDefault("adjustment"),
         intercept=model.intercept,
         unrated_are_zeros=family_of(model).unrated_are_zeros,
-        problems=[*run.warnings, *map(str, degenerate), *_problems_of_fit(record)],
+        problems=[*run.warnings, *map(str, degenerate), *_problems_of_fit(fitted_by)],
         training=_part(training),
         test=_part(comparison.test),
-        counts=dict(run.counts),
         per_user=per_user,
         per_item=per_item,
         stages=_stages(model),
         check=check or "There is no exposure model to check.",
         p_values=[] if check is None else check.histogram(),
-        settings=measurements.of_test.settings,
-        estimates=measurements.estimates,
-        differences=measurements.estimated_differences,
+        settings=metrics.settings,
+        estimates={name: metrics.estimates(name) for name in metrics.scores},
+        differences={name: found.estimates() for name, found in measurements.differences.items()},
         strata=[(stratum, work.difference_of(stratum).estimates()) for stratum in measurements.strata]
         or "A model without the confounder has nothing to compare it with: name one (evaluation.compare_with).",
         certainty=certainty,
@@ -147,9 +180,7 @@ def _facts(
         no_reasons=no_reasons,
         k=k,
         listed=_count_lists(model, lists, k),
-        timings=dict(run.timings),
-        fit_timings=record.get("timings", {}),
-        versions=run.versions,
+        fit_timings=fitted_by.get("timings", {}),
     )
 
 
@@ -188,18 +219,18 @@ def _stages(model: AnyModel) -> list[Stage]:
 
 
 def sample_users(
-    config: EvaluateConfig, comparison: Comparison, lists: DataFrame, titles: DataFrame | None
+    config: EvaluateConfig, comparison: Comparison, lists: DataFrame
 ) -> tuple[dict[str, Sequence[Any]], str]:
     """Recommendations and reasons of the users with the smallest hashes of (seed, user), or why there are none."""
     by_hash = F.xxhash64(F.lit(config.run.seed).cast("long"), F.col("user_id").cast("string"))
     users = lists.select("user_id").distinct().orderBy(by_hash, "user_id").limit(_SAMPLE_USERS)
     parts = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
     few = lists.join(F.broadcast(users), "user_id", "left_semi").where(F.col("rank") <= config.recommend.top_n)
-    few = few.select(*parts)
+    few, titles = few.select(*parts), comparison.inputs.titles
     titled = few.withColumn("title", F.col("item_id").cast("string")) if titles is None else with_titles(few, titles)
     rows, no_reasons = titled.toPandas(), ""
     try:
-        rows = rows.merge(_reasons(comparison, few, titles), on=["user_id", "item_id"], how="left")
+        rows = rows.merge(_reasons(comparison, few), on=["user_id", "item_id"], how="left")
         rows = rows.fillna({"reasons_text": ""})
     except DataError as error:
         rows["reasons_text"], no_reasons = "", f"There are no reasons: {error}."
@@ -207,9 +238,9 @@ def sample_users(
     return {str(user): list(of.itertuples()) for user, of in ordered.groupby("user_id", sort=True)}, no_reasons
 
 
-def _reasons(comparison: Comparison, lists: DataFrame, titles: DataFrame | None) -> Any:
+def _reasons(comparison: Comparison, lists: DataFrame) -> Any:
     """pandas: user_id, item_id, reasons_text."""
-    model = comparison.model
+    model, titles = comparison.model, comparison.inputs.titles
     names = {"user_id": model.getOrDefault("userCol"), "item_id": model.getOrDefault("itemCol")}
     pairs = lists.select(*names).withColumnsRenamed(names)
     explained = model.explain(pairs, as_trained(model, comparison.training), _REASONS)

@@ -3,34 +3,24 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.config.jobs import EvaluateConfig
-from dcrec_spark.config.sections import InputConfig
-from dcrec_spark.data.listed import read_titles_file
-from dcrec_spark.data.read import read_ratings
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.baselines import BASELINES, POPULARITY, RANK_ONLY, rank_by_popularity, with_baselines
 from dcrec_spark.evaluation.distributions import histogram
-from dcrec_spark.evaluation.measures import COMPOSITION, Columns, MeasureKind, MetricSettings
+from dcrec_spark.evaluation.measures import Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
-from dcrec_spark.evaluation.result import Estimate, Metrics
+from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.strata import Stratum, evaluate_strata
-from dcrec_spark.jobs.features import Features, open_features
-from dcrec_spark.jobs.inputs import (
-    ServedInputs,
-    as_trained,
-    load_served_model,
-    name_setting,
-    open_ratings,
-    other_input,
-    require_ids_of,
-)
+from dcrec_spark.jobs.features import Features
+from dcrec_spark.jobs.inputs import ServedInputs, as_trained
 from dcrec_spark.jobs.job import Context
-from dcrec_spark.jobs.saved_model import SavedModel, load_model
+from dcrec_spark.jobs.saved_model import SavedModel
 from dcrec_spark.models.exposure.estimator import estimator_like
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
@@ -55,42 +45,10 @@ class EvaluateInputs(ServedInputs):
     features: Features
 
 
-def test_input(config: EvaluateConfig) -> InputConfig:
-    """Settings of the test ratings. Raises ConfigError: there is no path, or input's query would be the test's too."""
-    path = config.evaluation.test_path
-    if path is None:
-        raise ConfigError(
-            f"setting {TEST}: found null, expected held-out ratings, in the format and with the columns of input"
-        )
-    return other_input(config.input, path, TEST)
-
-
-def open_inputs(context: Context[EvaluateConfig]) -> EvaluateInputs:
-    """Load the models and open the ratings. Raises ConfigError, DataError: names the setting that can't be used."""
-    settings, spark = context.config.evaluation, context.spark
-    saved, other = load_served_model(context), None
-    if settings.compare_with is not None:
-        other = load_model(spark, settings.compare_with, "evaluation.compare_with")
-        context.resources.callback(other.model.release)
-    ratings = open_ratings(context)
-    test = name_setting(TEST, lambda: read_ratings(spark, test_input(context.config)))
-    for model in filter(None, (saved, other)):
-        require_ids_of(model.model, ratings, "input", ("user", "item"))
-        require_ids_of(model.model, test, TEST, ("user", "item"))
-    titles = None
-    if settings.titles_path is not None:
-        titles = read_titles_file(spark, settings.titles_path, saved.model.tables()[1].schema["id"].dataType)
-    features = open_features(context, ratings)
-    features.of_model(saved.model, [])
-    return EvaluateInputs(saved, ratings, other, test, titles, features)
-
-
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A model, the model it is compared with, and the ratings that both are measured by."""
 
-    saved: SavedModel  # the evaluated model
-    other: SavedModel | None  # the second saved model, if one is named
+    inputs: EvaluateInputs
     relatives: Mapping[str, ScoringVectors]  # of the second or the baseline model; empty for one without the confounder
     training: DataFrame  # user_id, item_id, rating, ...
     test: DataFrame  # user_id, item_id, rating; all models know the ids, and no pair is in training
@@ -98,7 +56,7 @@ class Comparison:
     @property
     def model(self) -> AnyModel:
         """The evaluated model."""
-        return self.saved.model
+        return self.inputs.saved.model
 
     @property
     def vectors(self) -> dict[str, ScoringVectors]:
@@ -140,7 +98,7 @@ def compare(
             f"are in the training ratings too, and {unknown} of users or items that a model does not know"
         )
     vectors = {name: model.scoringVectors() for name, model in relatives.items()}
-    return Comparison(inputs.saved, inputs.other, vectors, training.ratings, usable)
+    return Comparison(inputs, vectors, training.ratings, usable)
 
 
 def _mark(test: DataFrame, training: DataFrame, models: list[AnyModel]) -> DataFrame:
@@ -187,52 +145,22 @@ _FEW = 5
 _COLUMNS = Columns("user_id", "item_id", "rating")
 
 
-@dataclass(frozen=True)
-class Measurements:
+class Measurements(NamedTuple):
     """Metrics of the models and of the simple baselines."""
 
     lists: DataFrame  # of the evaluated model: user_id, rank, item_id, score, preference, confounder
-    of_test: Metrics  # of the predictions for the test's items
-    of_lists: Metrics  # of the lists, over the whole catalogue
+    k: int  # the longest cut of the lists
+    metrics: Metrics  # of the predictions for the test's items, and of the lists over the whole catalogue
     strata: Sequence[Stratum]  # of the model and the one it is compared with
 
     @property
-    def differences(self) -> dict[str, list[Metrics]]:
+    def differences(self) -> dict[str, Metrics]:
         """Name of each other model -> paired differences of the evaluated model from it."""
-        both = (self.of_test, self.of_lists)
-        return {
-            other: [metrics.difference(MODEL, other) for metrics in both if other in metrics.scores]
-            for other in self.of_test.scores
-            if other != MODEL
-        }
-
-    @property
-    def estimates(self) -> dict[str, dict[str, Estimate]]:
-        """Name of each model -> its measures with their intervals."""
-        both = (self.of_test, self.of_lists)
-        return {
-            name: {measure: one for of in both if name in of.scores for measure, one in of.estimates(name).items()}
-            for name in self.of_test.scores
-        }
-
-    @property
-    def estimated_differences(self) -> dict[str, dict[str, Estimate]]:
-        """Name of each other model -> paired differences from it, of the measures that have intervals."""
-        return {
-            other: {
-                str(measure): score.estimate(metrics.settings.confidence)
-                for metrics in parts
-                for scores in metrics.scores.values()
-                for measure, score in scores.items()
-                if measure.kind not in (MeasureKind.COVERAGE, *COMPOSITION)
-            }
-            for other, parts in self.differences.items()
-        }
+        return {other: self.metrics.difference(MODEL, other) for other in self.metrics.scores if other != MODEL}
 
     def table(self, spark: SparkSession, run_id: str) -> DataFrame:
         """Make the published table ``metrics``. A difference is a row such as ``this model - item mean``."""
-        parts = [self.of_test, self.of_lists, *(part for parts in self.differences.values() for part in parts)]
-        rows = [row for metrics in parts for row in metrics.rows("test")]
+        rows = [row for metrics in (self.metrics, *self.differences.values()) for row in metrics.rows("test")]
         for stratum in self.strata:
             split = f"test, {stratum.side}s with {stratum.numbers} training ratings"
             rows += [*stratum.metrics.rows(split), *difference_of(stratum).rows(split)]
@@ -267,7 +195,7 @@ def measure(context: Context[EvaluateConfig], comparison: Comparison) -> Measure
     if comparison.relatives:
         pair = {name: name for name in (MODEL, next(iter(comparison.relatives)))}
         strata = evaluate_strata(predictions, training, pair, _COLUMNS, settings)
-    return Measurements(lists[MODEL], of_test, reduce(Metrics.join, parts), strata)
+    return Measurements(lists[MODEL], of_lists.ks[-1], reduce(Metrics.join, parts, of_test), strata)
 
 
 def difference_of(stratum: Stratum) -> Metrics:

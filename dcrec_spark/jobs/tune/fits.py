@@ -5,28 +5,29 @@ Both give the same metrics up to rounding. Each exposure model is fitted once an
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol, Self
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.config.jobs import TuneConfig
 from dcrec_spark.config.stages import exposure_params, outcome_params
 from dcrec_spark.errors import DataError, FitError
 from dcrec_spark.evaluation.measures import Columns, Measure, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
-from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.evaluation.splits import split_by_time, split_within_users
-from dcrec_spark.evaluation.weights import weigh_by_exposure
+from dcrec_spark.evaluation.weights import weigh_by_exposure, weights_by_exposure
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.tune.candidates import Candidate
 from dcrec_spark.jobs.tune.trials import Measured
-from dcrec_spark.local.data import Parts, gather
-from dcrec_spark.local.fits import ignore_progress
-from dcrec_spark.local.lists import judge
-from dcrec_spark.local.trial import ROUNDS, Bench, Trial, weights_of
+from dcrec_spark.local.data import Gathered, gather
+from dcrec_spark.local.fits import Exposure, Ratings, fit_exposure, fit_outcome, ignore_progress
+from dcrec_spark.local.lists import judge, rank_unseen
+from dcrec_spark.local.side_by_side import ROUNDS, side_by_side
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
 from dcrec_spark.models.fitting.facts import vanished
@@ -83,12 +84,6 @@ def list_length(config: TuneConfig) -> int:
     return (measure.k or 0) if measure.over_catalogue else 0
 
 
-def _with_lists(metrics: Metrics, of_lists: Metrics) -> Metrics:
-    """Return the metrics of predictions and of lists of one model, which they call by two names."""
-    (name, scores), (more,) = next(iter(metrics.scores.items())), of_lists.scores.values()
-    return replace(metrics, scores={name: {**scores, **more}})
-
-
 def fits_in_memory(config: TuneConfig, candidates: Sequence[Candidate], columns: Sequence[str]) -> bool:
     """Whether a fit in memory has all that the candidates ask for: no exposure counts, no given propensities."""
     with_exposure = config.tuning.weights == "exposure" or any(candidate.exposure for candidate in candidates)
@@ -96,47 +91,83 @@ def fits_in_memory(config: TuneConfig, candidates: Sequence[Candidate], columns:
     return not (("count" in columns and with_exposure) or ("propensity" in columns and weighted))
 
 
+# Params of both stages.
+Params = tuple[dict[str, Any], dict[str, Any] | None]
+
+
 @dataclass(frozen=True)
 class InMemory:
     """Each trial is one task with all ratings in its memory."""
 
     config: TuneConfig
-    bench: Bench
-    parts: Parts
+    spark: SparkSession
+    ratings: Gathered
     wave: int
 
     @classmethod
     def open(cls, context: Context[TuneConfig], held_out: Split) -> Self:
         """Bring both parts to the driver. Raises DataError: a part is empty."""
         config, spark = context.config, context.spark
-        gathered = gather(held_out._asdict(), COLUMNS)
-        parts = gathered.select_known("validation", ("train",))
-        sizes = [len(part["rating"]) for part in (parts.of["train"], gathered.of["validation"], parts.of["validation"])]
+        gathered = gather(*held_out, COLUMNS)
+        known = gathered.select_known()
+        sizes = [len(part) for part in (known.train.rating, gathered.held_out["rating"], known.held_out["rating"])]
         _note_sizes(context.run, config, *sizes)
+        ratings = known.compact()
         if config.tuning.weights == "exposure":  # by one exposure model for all candidates
             weighing = PoissonFactorization(**exposure_params(config.exposure, config.engine, config.run.seed, []))
-            parts = parts.with_weights("validation", weights_of(parts, "validation", "train", weighing))
-        return cls(config, Bench(spark, {"": parts}), parts, ROUNDS * cores(spark))
+            a_hat = fit_exposure(ratings.train, weighing).at(ratings.held_out["user"], ratings.held_out["item"])
+            ratings = ratings._replace(held_out={**ratings.held_out, "weight": weights_by_exposure(a_hat)})
+        return cls(config, spark, ratings, ROUNDS * cores(spark))
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
         """Yield results in the order of the candidates."""
         params = [_params(self.config, candidate, []) for candidate in candidates]
-        length, train = list_length(self.config), self.parts.ratings("train")
-        trials = [Trial(outcome, exposure, list_length=length) for outcome, exposure in params]
-        fitted = self.bench.attempt(trials)
-        settings = metric_settings(self.config)
-        for candidate, fit in zip(candidates, fitted, strict=True):
-            if isinstance(fit, FitError):
-                yield candidate, fit
-            elif fit.vanished:
-                yield candidate, FitError(_VANISHED)
-            else:
-                predictions = {"prediction": fit.scores["validation"]}
-                metrics = self.parts.evaluate("validation", predictions, settings, ("train",))
-                if fit.lists is not None:
-                    of_lists = judge(fit.lists, self.parts.of["validation"], train, replace(settings, ks=(length,)))
-                    metrics = _with_lists(metrics, of_lists)
-                yield candidate, Measured(metrics, len(fit.objective), fit.seconds)
+        stages = {c.stage_one: of_stage for c, (_, of_stage) in zip(candidates, params, strict=True) if of_stage}
+        stage_ones = side_by_side(self.spark, self.ratings.train, list(stages.values()), try_exposure)
+        exposures = dict(zip(stages, stage_ones, strict=True))
+        works = [(outcome, c.stage_one) for c, (outcome, _) in zip(candidates, params, strict=True)]
+        fit = partial(try_outcome, settings=metric_settings(self.config), length=list_length(self.config))
+        with closing(side_by_side(self.spark, (self.ratings, exposures), works, fit)) as results:
+            yield from zip(candidates, results, strict=True)
+
+
+def try_exposure(train: Ratings, params: dict[str, Any]) -> Exposure | FitError:
+    """Fit stage 1. A FitError is returned: raised, it would end the other fits too."""
+    try:
+        return fit_exposure(train, PoissonFactorization(**params))
+    except FitError as error:
+        return error
+
+
+def try_outcome(
+    shared: tuple[Gathered, Mapping[str, Exposure | FitError]],
+    work: tuple[dict[str, Any], str],
+    *,
+    settings: MetricSettings,
+    length: int,
+) -> Measured | FitError:
+    """Fit stage 2 and measure it, with lists of ``length`` places. A FitError is returned, that of stage 1 too.
+
+    shared : the ratings, and stage 1 by the name that the work has for it. work : Params, and that name.
+    """
+    (ratings, exposures), (params, stage_one) = shared, work
+    exposure = exposures[stage_one] if stage_one else None
+    if isinstance(exposure, FitError):
+        return exposure
+    start = time.perf_counter()
+    try:
+        model = fit_outcome(ratings.train, DeconfoundedMF(**params), exposure)
+    except FitError as error:
+        return error
+    seconds = time.perf_counter() - start
+    if vanished(model.facts.degeneracies):
+        return FitError(_VANISHED)
+    held_out = ratings.held_out
+    metrics = ratings.evaluate({"prediction": model.scores(held_out["user"], held_out["item"])}, settings)
+    if length:
+        lists, of_length = rank_unseen(model, ratings.train, length), replace(settings, ks=(length,))
+        metrics = metrics.join(judge(lists, held_out, ratings.train, of_length, "prediction"))
+    return Measured(metrics, len(model.objective), seconds)
 
 
 @dataclass(frozen=True)
@@ -208,17 +239,14 @@ class OnCluster:
             if length := list_length(self.config):
                 lists = model.recommendationTable(length, seen=train).persist()  # read three times
                 of_length = replace(settings, ks=(length,))
-                of_lists = evaluate_ranking(lists, test, size, "lists", COLUMNS, of_length, train)
+                metrics = metrics.join(evaluate_ranking(lists, test, size, "prediction", COLUMNS, of_length, train))
                 lists.unpersist()
-                metrics = _with_lists(metrics, of_lists)
             return Measured(metrics, len(model.objectiveHistory), seconds)
         finally:
             model.release()
 
 
-def _params(
-    config: TuneConfig, candidate: Candidate, columns: Sequence[str]
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def _params(config: TuneConfig, candidate: Candidate, columns: Sequence[str]) -> Params:
     shared = config.engine, config.run.seed, columns
     exposure = None if candidate.exposure is None else exposure_params(candidate.exposure, *shared)
     return outcome_params(candidate.outcome, *shared), exposure

@@ -7,13 +7,14 @@
 The systems are those that the fit solved, made anew from its ratings and the model's factors. Nothing is fitted.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
+import pandas as pd
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import pandas_udf
 from scipy.special import ndtri
 
 from dcrec_spark.engine.kernel_input import KernelInput, Update
@@ -248,13 +249,9 @@ def _with_odds(gaps: DataFrame, deviation: float) -> DataFrame:
     deviation : of the noise of a rating. Two places change where one may fall by as much as the other one rises, half
     of the gap each.
     """
-    columns = [field for field in gaps.schema if field.name != _GAP]
-    schema = ", ".join([*(f"`{field.name}` {field.dataType.simpleString()}" for field in columns), f"{_ODDS} double"])
 
-    def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            gap = batch[_GAP].to_numpy(zero_copy_only=False).astype(np.float64)
-            odds = pa.array(odds_of_shift(gap / (2.0 * deviation)), from_pandas=True)
-            yield batch.drop_columns([_GAP]).append_column(_ODDS, odds)
+    def odds(gap: pd.Series) -> pd.Series:
+        return pd.Series(odds_of_shift(gap.to_numpy(np.float64) / (2.0 * deviation)))
 
-    return gaps.mapInArrow(add, schema)
+    of_gap = pandas_udf(odds, "double")  # type: ignore[call-overload]
+    return gaps.withColumn(_ODDS, of_gap(_GAP)).drop(_GAP)

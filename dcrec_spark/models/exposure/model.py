@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from dcrec_spark.data.ids import index_ids
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.models.exposure.predictive_check import CheckSettings, PredictiveCheck, check_exposures
+from dcrec_spark.models.exposure.predictive_check import PredictiveCheck, check_exposures
 from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike, require_new_columns
 from dcrec_spark.models.fitting.factors import dot, gamma_mean
@@ -120,10 +120,7 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         After Wang and Blei, arXiv 1805.06826. See :mod:`dcrec_spark.models.exposure.predictive_check`. DataError is
         raised for a model that was fitted to other exposures, held-out ones too.
         """
-        get = self.getOrDefault
-        names = get("userCol"), get("itemCol")
-        settings = CheckSettings(*names, get("countCol"), get("shapePrior"), replications, seed)
-        return check_exposures(self.userFactors, self.itemFactors, dataset, settings)
+        return check_exposures(self, dataset, replications, seed)
 
     def foldInUsers(self, dataset: DataFrame) -> DataFrame:
         """Fold in the exposure factors of new users from their exposures to known items.

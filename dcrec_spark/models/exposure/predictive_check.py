@@ -53,7 +53,7 @@ from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.predictive import CountedPairs, Factors, HeldOut, check_users, p_values, squared_deviations
 from dcrec_spark.models.exposure.held_out import HELD_OUT, SHARE
-from dcrec_spark.models.fitting.checks import require_columns
+from dcrec_spark.models.fitting.checks import require_columns, require_ids_alike
 from dcrec_spark.models.fitting.cluster_layout import PAIR_BYTES
 from dcrec_spark.models.fitting.factors import matrix_of
 from dcrec_spark.models.fitting.fit_resources import FitResources
@@ -138,57 +138,43 @@ class PredictiveCheck:
         self._cached.unpersist()
 
 
-@dataclass(frozen=True)
-class CheckSettings:
-    """Settings of a check: columns of the exposures, the users' prior shape, replications and seed."""
-
-    user: str
-    item: str
-    count: str | None
-    prior_shape: float
-    replications: int
-    seed: int
-
-    def __post_init__(self) -> None:
-        number = self.replications
-        if isinstance(number, bool) or not isinstance(number, int) or number < FEWEST_REPLICATIONS:
-            raise ConfigError(f"replications: found {number!r}, expected a whole number >= {FEWEST_REPLICATIONS}")
-
-
-def check_exposures(
-    users: DataFrame, items: DataFrame, exposures: DataFrame, settings: CheckSettings
-) -> PredictiveCheck:
+def check_exposures(model: Any, exposures: DataFrame, replications: int, seed: int) -> PredictiveCheck:
     """Compare held-out exposures with replications from a model fitted to the others.
 
     exposures : as ``hold_out_exposures`` gives them, or all rows of some users. Users and items that lost all their
     exposures to the held-out part are not in the model, and are left out.
     """
+    if isinstance(replications, bool) or not isinstance(replications, int) or replications < FEWEST_REPLICATIONS:
+        raise ConfigError(f"replications: found {replications!r}, expected a whole number >= {FEWEST_REPLICATIONS}")
+    users, items, count = model.userFactors, model.itemFactors, model.getOrDefault("countCol")
     with FitResources() as resources:
         resources.enter(few_partitions(exposures.sparkSession))
-        pairs = resources.cache(_pairs(exposures, users, items, settings))
-        rows, share = _require_usable(pairs, settings)
+        pairs = resources.cache(_pairs(exposures, model))
+        rows, share = _require_usable(pairs, count)
         resources.enter(few_partitions(exposures.sparkSession, PAIR_BYTES * rows))
         item_ids = resources.add_cached(index_ids(items, "id"))
         # The places of items, null where one is not in the model.
         at = item_ids.select(F.col("id").alias("item_id"), F.col("idx").alias("item_idx"))
         indexed = resources.cache(pairs.join(at, "item_id", "left"))
-        _require_trained(indexed, users, settings)
-        how = HeldOut(share, settings.count is not None)
+        _require_trained(indexed, users, model.getOrDefault("shapePrior"))
+        how = HeldOut(share, count is not None)
         known = indexed.where("item_idx is not null")
         placed = items.join(item_ids, "id")
-        checked = check_on_cluster(known, users, placed, rows, how, settings.replications, settings.seed).persist()
+        checked = check_on_cluster(known, users, placed, rows, how, replications, seed).persist()
         try:
-            sums = add_up(checked)
-            total, deviation = np.array(sums["total"]), np.array(sums["deviation"])
+            # Added in the order of the chunks. No other numbers reach the driver.
+            sums = collect_arrow(checked.drop("checked")).sort_by("chunk")
+            total, deviation = (matrix_of(sums[name]).sum(axis=0) for name in ("total", "deviation"))
+            p_sum, n_users, held_out = (sums[name].to_numpy().sum() for name in ("p_sum", "users", "held_out"))
             return PredictiveCheck(
                 users=checked.select(F.inline("checked")),
                 pValue=float(p_values(total)),
                 spreadPValue=float(p_values(deviation)),
-                meanUserPValue=sums["p_sum"] / sums["users"],
+                meanUserPValue=float(p_sum / n_users),
                 logLikelihood=float(total[0]),
                 replicated=total[1:],
-                numUsers=sums["users"],
-                n=sums["held_out"],
+                numUsers=int(n_users),
+                n=int(held_out),
                 _cached=checked,
             )
         except BaseException:
@@ -196,29 +182,23 @@ def check_exposures(
             raise
 
 
-def _pairs(exposures: DataFrame, users: DataFrame, items: DataFrame, settings: CheckSettings) -> DataFrame:
+def _pairs(exposures: DataFrame, model: Any) -> DataFrame:
     """``user_id, item_id, total, held_out, share`` of each exposed pair."""
-    names = {"user": settings.user, "item": settings.item}
+    user, item, count = (model.getOrDefault(name) for name in ("userCol", "itemCol", "countCol"))
     if missing := [name for name in (HELD_OUT, SHARE) if name not in exposures.columns]:
         raise DataError(
             f"column {missing[0]!r} is missing: the check needs to know what was held out of training. Split with "
             "hold_out_exposures, fit on its training part, and give its exposures here"
         )
-    require_columns(exposures, list(names.values()), [HELD_OUT, SHARE, *([settings.count] if settings.count else [])])
-    for (side, name), factors in zip(names.items(), (users, items), strict=True):
-        given, fitted = exposures.schema[name].dataType, factors.schema["id"].dataType
-        if given != fitted:
-            raise DataError(
-                f"column {name!r} is {given.simpleString()}, but the model's {side} ids are {fitted.simpleString()}: "
-                "cast it"
-            )
-    total = F.col(f"`{settings.count}`").cast("double") if settings.count else F.lit(1.0)
-    ids = [F.col(f"`{name}`").alias(f"{side}_id") for side, name in names.items()]
+    require_columns(exposures, [user, item], [HELD_OUT, SHARE, *([count] if count else [])])
+    require_ids_alike(exposures, (user, item), (model.userFactors, model.itemFactors))
+    total = F.col(f"`{count}`").cast("double") if count else F.lit(1.0)
+    ids = F.col(f"`{user}`").alias("user_id"), F.col(f"`{item}`").alias("item_id")
     held_out, share = F.col(HELD_OUT).cast("double").alias("held_out"), F.col(SHARE).cast("double").alias("share")
     return exposures.select(*ids, total.alias("total"), held_out, share)
 
 
-def _require_usable(pairs: DataFrame, settings: CheckSettings) -> tuple[int, float]:
+def _require_usable(pairs: DataFrame, count: str | None) -> tuple[int, float]:
     """Refuse pairs that can't be used. Return their number and the share that was held out."""
     held_out, total, share = (F.col(c) for c in ("held_out", "total", "share"))
     good = (held_out >= 0) & (held_out <= total) & (held_out == F.floor(held_out)) & (share > 0) & (share < 1)
@@ -228,7 +208,7 @@ def _require_usable(pairs: DataFrame, settings: CheckSettings) -> tuple[int, flo
     if bad:
         raise DataError(
             f"{bad} of {rows} rows cannot be used: expected two ids, {HELD_OUT} a whole number "
-            f"from 0 to {settings.count or 1}, and {SHARE} between 0 and 1, as hold_out_exposures makes them"
+            f"from 0 to {count or 1}, and {SHARE} between 0 and 1, as hold_out_exposures makes them"
         )
     if not units:
         raise DataError(f"nothing was held out: {rows} rows, {HELD_OUT} is 0 in all of them")
@@ -237,7 +217,7 @@ def _require_usable(pairs: DataFrame, settings: CheckSettings) -> tuple[int, flo
     return int(rows), float(lowest)
 
 
-def _require_trained(indexed: DataFrame, users: DataFrame, settings: CheckSettings) -> None:
+def _require_trained(indexed: DataFrame, users: DataFrame, prior_shape: float) -> None:
     """Refuse exposures whose training part is not what the model was fitted to.
 
     A user's shapes less their priors sum to his exposures in training. A model that has seen the held-out ones too
@@ -247,9 +227,7 @@ def _require_trained(indexed: DataFrame, users: DataFrame, settings: CheckSettin
     of_items = indexed.where(F.col("item_idx").isNull() & (training > 0))
     _refuse(of_items, {"items, such as {}, are not in the model": F.lit(True)}, "item_id")
     totals = indexed.groupBy(F.col("user_id").alias("id")).agg(F.sum(training).alias("training"))
-    fitted = F.aggregate(
-        F.transform("shape", lambda s: s - F.lit(settings.prior_shape)), F.lit(0.0), lambda x, y: x + y
-    )
+    fitted = F.aggregate(F.transform("shape", lambda s: s - F.lit(prior_shape)), F.lit(0.0), lambda x, y: x + y)
     of_users = totals.where("training > 0").join(users.select("id", fitted.alias("fitted")), "id", "left")
     reasons = {
         "users, such as {}, are not in the model": F.col("fitted").isNull(),
@@ -314,21 +292,6 @@ def check_on_cluster(
 
     schema = f"{_OF_CHUNKS}, checked array<struct<id: {id_type}, {_OF_USERS}>>"
     return cells.crossJoin(item_cells).mapInArrow(check, schema)
-
-
-def add_up(checked: DataFrame) -> dict[str, Any]:
-    """Return the chunks' sums, added in the order of the chunks. The only numbers that reach the driver.
-
-    total, deviation : (R + 1,) sums over users of log-likelihoods and of squared deviations, the real ones first.
-    """
-
-    def add(table: pa.Table) -> pa.Table:
-        table = table.sort_by("chunk")
-        arrays = {name: pa.array([matrix_of(table[name]).sum(axis=0)]) for name in ("total", "deviation")}
-        numbers = {name: pa.array([table[name].to_numpy().sum()]) for name in ("p_sum", "users", "held_out")}
-        return pa.table({"chunk": pa.array([0]), **arrays, **numbers})
-
-    return apply_in_arrow(checked.drop("checked").groupBy(), add, _OF_CHUNKS).collect()[0].asDict()
 
 
 def _key(column: str) -> Column:

@@ -192,37 +192,32 @@ class BlendModel(RankedLists, Model, Persistent):
         """
         every = 2**31 - 1
         of_members = [model.explain(pairs, ratings, every) for model in self.members.values()]
+        pair, weights = ["user_id", "item_id"], [weight for _, weight, _ in self._weighted()]
         explained = [
             member.select(
-                "user_id",
-                "item_id",
-                *[(F.col(name) * F.lit(weight)).alias(name) for name in _SUMMED],
-                _weighted_reasons(weight),
+                *pair, *[(F.col(name) * F.lit(weight)).alias(name) for name in _SUMMED], "reasons", F.lit(weight)
             )
-            for member, (_, weight, _) in zip(of_members, self._weighted(), strict=True)
+            for member, weight in zip(of_members, weights, strict=True)
         ]
-        whole = reduce(DataFrame.unionByName, explained)
-        summed = whole.groupBy("user_id", "item_id").agg(*[F.sum(name).alias(name) for name in _SUMMED])
+        whole = reduce(DataFrame.unionAll, explained).toDF(*pair, *_SUMMED, "reasons", "weight")
+        summed = whole.groupBy(*pair).agg(*[F.sum(name).alias(name) for name in _SUMMED])
         reasons = (
-            whole.select("user_id", "item_id", F.explode("reasons").alias("reason"))
-            .groupBy("user_id", "item_id", "reason.item_id", "reason.rating")
-            .agg(F.sum("reason.contribution").alias("contribution"))
-            .toDF("user_id", "item_id", "rated", "rating", "contribution")
+            whole.select(*pair, "weight", F.explode("reasons").alias("reason"))
+            .groupBy(*pair, F.col("reason.item_id").alias("rated"), "reason.rating")
+            .agg(F.sum(F.col("reason.contribution") * F.col("weight")).alias("contribution"))
             .where("contribution != 0")
         )
         entry = F.struct(
             (-F.abs("contribution")).alias("order"), F.col("rated").alias("item_id"), "rating", "contribution"
         )
-        ordered = reasons.groupBy("user_id", "item_id").agg(F.array_sort(F.collect_list(entry)).alias("ordered"))
-        kept = F.slice("ordered", 1, n)
-        total = F.aggregate("ordered", F.lit(0.0), lambda sum_, reason: sum_ + reason["contribution"])
-        of_kept = F.aggregate(kept, F.lit(0.0), lambda sum_, reason: sum_ + reason["contribution"])
-        joined = summed.join(ordered, ["user_id", "item_id"], "left")
-        columns = ["user_id", "item_id", *[name for name in _SUMMED if name != "others"]]
-        blended = joined.select(
-            *columns,
-            F.coalesce(F.transform(kept, plain_reason), F.array()).alias("reasons"),
-            (F.col("others") + F.coalesce(total - of_kept, F.lit(0.0))).alias("others"),
+        ordered = reasons.groupBy(*pair).agg(F.array_sort(F.collect_list(entry)).alias("ordered"))
+        left_out = F.aggregate(
+            F.filter("ordered", lambda _, at: at >= n), F.lit(0.0), lambda sum_, of: sum_ + of["contribution"]
+        )
+        blended = summed.join(ordered, pair, "left").select(
+            *[name for name in summed.columns if name != "others"],
+            F.coalesce(F.transform(F.slice("ordered", 1, n), plain_reason), F.array()).alias("reasons"),
+            (F.col("others") + F.coalesce(left_out, F.lit(0.0))).alias("others"),
         )
         return _in_place_of(of_members, blended)
 
@@ -435,11 +430,3 @@ def _with_link(vectors: DataFrame, form: Form) -> DataFrame:
 
 def _times(vector: Column, weight: float) -> Column:
     return vector if weight == 1.0 else F.transform(vector, lambda x: x * F.lit(weight))
-
-
-def _weighted_reasons(weight: float) -> Column:
-    def weighted(reason: Column) -> Column:
-        contribution = (reason["contribution"] * F.lit(weight)).alias("contribution")
-        return F.struct(reason["item_id"].alias("item_id"), reason["rating"].alias("rating"), contribution)
-
-    return F.transform("reasons", weighted).alias("reasons")

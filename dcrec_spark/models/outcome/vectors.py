@@ -114,11 +114,12 @@ class ScoringVectors:
 
         Returns DataFrame[user_id, rank, item_id, score, preference, confounder]
         """
-        here = self._here(n, seen, chosen, side, offer)
+        what = self._ranking(chosen, side, offer)
+        here = self._here(what, n, seen, side)
         if here is not None:
             named = here.rename_columns({"row_id": f"{side}_id", "col_id": f"{_OTHER[side]}_id"})
             return frame_of_arrow(self.users.sparkSession, named.select(_COLUMNS))
-        return self._on_cluster(n, seen, chosen, side, offer)
+        return self._on_cluster(what, n, seen, side)
 
     def lists(
         self, n: int, seen: DataFrame | None, chosen: DataFrame | None, side: str, names: Mapping[str, str]
@@ -127,37 +128,30 @@ class ScoringVectors:
 
         names : "user" and "item" -> the columns of ids in the result: ``recommendations: array<struct<col, rating>>``.
         """
-        row, col = names[side], names[_OTHER[side]]
-        here = self._here(n, seen, chosen, side, None)
+        row, col, what = names[side], names[_OTHER[side]], self._ranking(chosen, side, None)
+        here = self._here(what, n, seen, side)
         if here is not None:
             return frame_of_arrow(self.users.sparkSession, as_lists(here, row, col))
         ranked = F.array_sort(F.collect_list(F.struct("rank", f"{_OTHER[side]}_id", "score")))
         entry = F.transform(
             ranked, lambda r: F.struct(r[f"{_OTHER[side]}_id"].alias(col), r["score"].cast("float").alias("rating"))
         )
-        table = self._on_cluster(n, seen, chosen, side, None)
+        table = self._on_cluster(what, n, seen, side)
         return table.groupBy(F.col(f"{side}_id").alias(row)).agg(entry.alias("recommendations"))
 
-    def _here(
-        self, n: int, seen: DataFrame | None, chosen: DataFrame | None, side: str, offer: Offer | None
-    ) -> pa.Table | None:
+    def _here(self, what: Ranking, n: int, seen: DataFrame | None, side: str) -> pa.Table | None:
         """Rank in this process where that is little and there is no cluster. None elsewhere."""
         require_number("n", n)
         spark = self.users.sparkSession
-        if not is_local(spark):
-            return None
-        what = self._ranking(chosen, side, offer)
-        if not are_few(what.n_rows, what.n_cols, n):
+        if not (is_local(spark) and are_few(what.n_rows, what.n_cols, n)):
             return None
         names = F.col(f"{side}_id").alias("row_id"), F.col(f"{_OTHER[side]}_id").alias("col_id")
         left_out = None if seen is None else seen.select(*names)
         room = 0 if left_out is None else driver_of(spark).room_for(width_of(left_out))
         return rank_in_process(what, n, left_out, room)
 
-    def _on_cluster(
-        self, n: int, seen: DataFrame | None, chosen: DataFrame | None, side: str, offer: Offer | None
-    ) -> DataFrame:
-        what, other = self._ranking(chosen, side, offer), _OTHER[side]
+    def _on_cluster(self, what: Ranking, n: int, seen: DataFrame | None, side: str) -> DataFrame:
+        other = _OTHER[side]
         names = {side: "row_idx", other: "col_idx"}
         if seen is not None:
             for name, size in (("user", self.n_users), ("item", self.n_items)):

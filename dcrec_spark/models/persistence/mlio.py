@@ -115,9 +115,6 @@ class Writer(MLWriter):
         Raises ConfigError: the path is in use, or can not be written. ConflictError: another process saved there first
         (on S3). DataError: executors wrote to disks of their own.
         """
-        self.saveImpl(path)
-
-    def saveImpl(self, path: str) -> None:
         files, root = open_directory(path, self.sparkSession)
         require_free(files, root, self.shouldOverwrite)
         data = f"data-{uuid4().hex}"  # no other has the name, or had it

@@ -21,7 +21,7 @@ import pyspark
 import redis
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
-from dcrec_spark.spark.jars import Jar, listed_jars
+from dcrec_spark.spark.jars import bring_jars, listed_jars
 from dcrec_spark.spark.java import ensure_java
 from tests.spark.standalone import QUICK_PLANS, ROOT, finished, free_port, wait_until
 
@@ -31,18 +31,12 @@ JARS = Path(os.environ.get("DCREC_JARS") or ROOT / ".venv" / "jars").resolve()
 
 
 def archives_of(purpose: str, name: str = "") -> list[Path]:
-    return _present([jar for jar in listed_jars() if jar.purpose == purpose and jar.artifact.startswith(name)])
-
-
-def _present(jars: list[Jar]) -> list[Path]:
-    archives = [JARS / jar.file_name for jar in jars]
-    missing = [path.name for path in archives if not path.is_file()]
-    assert not missing, f"{JARS} lacks {missing}: run make jars"
-    return archives
+    jars = [jar for jar in listed_jars() if jar.purpose == purpose and jar.artifact.startswith(name)]
+    return bring_jars(JARS, jars)
 
 
 def session_settings(scratch: Path) -> dict[str, str]:
-    archives = _present([jar for jar in listed_jars() if jar.purpose not in SERVERS])
+    archives = bring_jars(JARS, [jar for jar in listed_jars() if jar.purpose not in SERVERS])
     lake, sea, java_options = "spark.sql.catalog.lake", "spark.sql.catalog.sea", "spark.driver.extraJavaOptions"
     return {
         **QUICK_PLANS,

@@ -6,7 +6,6 @@ replace a file in one step on HDFS. FileContext can. What publishing needs is ma
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
@@ -65,11 +64,6 @@ class HadoopFileSystem:
         """Whether a file or a directory has this name."""
         with _as_os_error(path):
             return bool(self._files.exists(self._path(path)))
-
-    def is_directory(self, path: str) -> bool:
-        """Whether the name, which exists, is a directory's."""
-        with _as_os_error(path):
-            return bool(self._files.getFileStatus(self._path(path)).isDirectory())
 
     def list(self, path: str) -> list[Entry]:
         """List what a directory holds, by name. Nothing when it does not exist."""
@@ -149,24 +143,23 @@ class HadoopFileSystem:
         options = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
         chosen = self._jvm.java.lang.reflect.Array.newInstance(options.NONE.getClass(), 1)
         chosen[0] = options.OVERWRITE if overwrite else options.NONE
+        context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._address, self._configuration)
         with _as_os_error(target):
-            self._context.rename(self._path(source), self._path(target), chosen)
+            context.rename(self._path(source), self._path(target), chosen)
 
     def delete(self, path: str) -> None:
         """Delete with all that is inside, if anything is there."""
         with _as_os_error(path):
             self._files.delete(self._path(path), True)  # recursive
 
-    def require_write_access(self, directory: str) -> None:
-        """Ask the name node whether this user may create files in the directory, and raise OSError if not."""
-        with _as_os_error(directory):
-            write = self._jvm.org.apache.hadoop.fs.permission.FsAction.WRITE_EXECUTE
-            self._files.access(self._path(directory), write)
-
-    @cached_property
-    def _context(self) -> Any:
-        """What renames. An object store needs none."""
-        return self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._address, self._configuration)
+    def check_writable(self, path: str) -> None:
+        """Ask the name node whether this user may create files in the nearest directory that exists."""
+        while not self.exists(path):
+            path = path.rpartition("/")[0] or "/"
+        with _as_os_error(path):
+            if not self._files.getFileStatus(self._path(path)).isDirectory():
+                raise NotADirectoryError(f"{path} is a file")
+            self._files.access(self._path(path), self._jvm.org.apache.hadoop.fs.permission.FsAction.WRITE_EXECUTE)
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.uri(path or "/"))

@@ -5,7 +5,6 @@
     JAVA_HOME=$(python -m dcrec_spark.spark.java) spark-submit jobs/retrain.py
 """
 
-import errno
 import hashlib
 import importlib
 import logging
@@ -17,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,8 +35,6 @@ done
 exec {java} "$@"
 """
 _INCUBATOR_WARNING = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
-_BUSY_SECONDS = 10.0
-_writing = threading.Lock()
 log = logging.getLogger(__name__)
 
 
@@ -121,16 +117,8 @@ def _probe(java: Path) -> tuple[Path, int]:
     return Path(home[1]), int(version[1])
 
 
-def _run(java: Path, option: str) -> subprocess.CompletedProcess[str]:
-    deadline = time.monotonic() + _BUSY_SECONDS
-    while True:
-        try:
-            return subprocess.run([java, option, "-version"], capture_output=True, text=True, timeout=60, check=False)
-        except OSError as error:
-            # A thread that forked while the launcher was written has it open for writing until its child starts.
-            if error.errno != errno.ETXTBSY or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
+def _run(*command: Path | str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*command, "-version"], capture_output=True, text=True, timeout=60, check=False)
 
 
 def _launcher_home(java: Path) -> Path:
@@ -159,16 +147,14 @@ def _cache_folders() -> Iterator[Path]:
 def _write_launcher(home: Path, script: str) -> Path:
     """Write the launcher atomically, whatever other threads and processes do, and check that it runs."""
     launcher = home / "bin" / "java"
-    with _writing:
-        if not launcher.is_file() or launcher.read_text() != script:
-            launcher.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=launcher.parent, delete=False) as file:
-                file.write(script)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(file.name).chmod(0o755)
-            Path(file.name).replace(launcher)
-    if _run(launcher, VECTOR_MODULE).returncode != 0:
+    if not launcher.is_file() or launcher.read_text() != script:
+        launcher.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=launcher.parent, delete=False) as file:
+            file.write(script)
+        Path(file.name).chmod(0o755)
+        Path(file.name).replace(launcher)
+    # By its shell: a thread that forks has the new file open for writing for a moment, and Linux starts no such file.
+    if not os.access(launcher, os.X_OK) or _run("/bin/sh", launcher, VECTOR_MODULE).returncode != 0:
         raise OSError(f"{launcher} does not start")
     return home
 

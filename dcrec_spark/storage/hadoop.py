@@ -63,15 +63,6 @@ class HadoopFiles(HadoopFileSystem):
         finally:
             stream.close()
 
-    def check_writable(self, path: str) -> None:
-        """Ask the name node about the nearest directory that exists."""
-        ancestor = path
-        while not self.exists(ancestor):
-            ancestor = ancestor.rpartition("/")[0] or "/"
-        if not self.is_directory(ancestor):
-            raise NotADirectoryError(f"{ancestor} is a file")
-        self.require_write_access(ancestor)
-
 
 class ObjectFiles(HadoopFileSystem):
     """:class:`dcrec_spark.storage.protocol.Objects` in the bucket that ``uri`` names."""

@@ -92,7 +92,11 @@ def test_lines_of_any_bytes_are_ratings_or_rejects(spark: SparkSession, folder: 
     found = read(spark, folder / "lines.csv", content, options={"multiLine": "false"})
     blank = [line for line in lines if not line.strip(bytes(range(33)))]
     assert found.counts["rows_in"] == 2 + 2 * len(lines) - len(blank)
-    assert found.rejects.count() == found.counts["rejected"]
+    counts = found.counts
+    assert counts["rows_in"] == counts["accepted"] + counts["rejected"]
+    assert counts["accepted"] == counts["ratings"] + counts["merged_duplicates"]
+    assert found.ratings.select("user_id", "item_id").distinct().count() == found.ratings.count() == counts["ratings"]
+    assert found.rejects.count() == found.rejects.where("size(reasons) > 0").count() == counts["rejected"]
     assert {f"after{number}" for number in range(len(lines))} <= set(users(found))
     assert not [name for name in users(found) if "\ufffd" in name]
     found.unpersist()

@@ -1,9 +1,10 @@
 """Run the code blocks of Markdown pages, in order, in one process with a plain Spark session.
 
-``python -m tests.docs.blocks REPORT PAGE...`` writes what happened to REPORT, as JSON. The pages share a JVM: whichever
-comes first starts Spark as a user would. The Python blocks of a page share their names. Of bash, jobs and ``dcrec`` are
-run in this process, ``make`` with ``--dry-run``, the rest by a shell. YAML is checked as a configuration, and written
-to the file that its first line names. A block that cannot run here is preceded by ``<!-- skip: next "reason" -->``.
+``python -m tests.docs.blocks REPORT PAGE...`` writes the failure of each page, or null, to REPORT, as JSON. The pages
+share a JVM: whichever comes first starts Spark as a user would. The Python blocks of a page share their names. Of bash,
+jobs and ``dcrec`` are run in this process, ``make`` with ``--dry-run``, the rest by a shell. YAML is checked as a
+configuration, and written to the file that its first line names. A block that cannot run here is preceded by
+``<!-- skip: next "reason" -->``.
 """
 
 import contextlib
@@ -16,7 +17,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
 from collections.abc import Sequence
 from functools import partial
@@ -87,10 +87,8 @@ def tidy_up() -> None:
             Path(path.name).symlink_to(path)
 
 
-def run_page(page: Path) -> dict[str, Any]:
-    """Run a page in the current directory, which is tidied up first: the failure, None without, and the seconds."""
-    result: dict[str, Any] = {"failure": None}
-    start = time.monotonic()
+def run_page(page: Path) -> str | None:
+    """Run a page in the current directory, which is tidied up first. Returns its failure."""
     tidy_up()
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         bash, yaml = CodeBlockParser("bash", run_shell), CodeBlockParser("yaml", write_settings)
@@ -104,11 +102,8 @@ def run_page(page: Path) -> dict[str, Any]:
             except KeyboardInterrupt:  # somebody stops the tests
                 raise
             except BaseException:  # noqa: BLE001 - a job ends with SystemExit; whatever it is, the page failed
-                result["failure"] = (
-                    f"{page.name}:{example.line}\n{traceback.format_exc()}\n{printed.getvalue()[-4000:]}"
-                )
-                break
-    return {**result, "seconds": round(time.monotonic() - start, 1)}
+                return f"{page.name}:{example.line}\n{traceback.format_exc()}\n{printed.getvalue()[-4000:]}"
+    return None
 
 
 def main(report: str, pages: Sequence[str]) -> None:

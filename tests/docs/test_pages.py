@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
@@ -27,7 +26,7 @@ SKIPPED = {
     "needs a cluster": 12,
     "a line of a crontab": 1,
     "a setting of Airflow's workers": 1,
-    "commands of Airflow, which tests/schedulers/test_airflow.py runs": 1,
+    "commands of Airflow, which tests/schedulers/test_airflow.py tries": 1,
     "needs a test file of its own": 1,
     "fetches archives": 1,
     "needs a published run": 7,
@@ -62,20 +61,19 @@ def environment(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> dict[str, dict[str, Any]]:
+def failures(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> dict[str, str | None]:
     report = tmp_path_factory.mktemp("pages") / "report.json"
     command = [sys.executable, "-m", "tests.docs.blocks", report, *WITH_BLOCKS]
     done = finished(*command, cwd=ROOT, env=environment, seconds=3000)
     assert report.is_file(), done.stderr[-4000:]
-    return {str(Path(page).relative_to(ROOT)): result for page, result in json.loads(report.read_text()).items()}
+    return {str(Path(page).relative_to(ROOT)): failure for page, failure in json.loads(report.read_text()).items()}
 
 
 @pytest.mark.documentation
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("page", NAMES)
-def test_the_blocks_of_a_page_run(page: str, results: dict[str, dict[str, Any]]) -> None:
-    assert page in results, "the process ended before this page"
-    assert results[page]["failure"] is None, results[page]["failure"]
+def test_the_blocks_of_a_page_run(page: str, failures: dict[str, str | None]) -> None:
+    assert failures.get(page, "the process ended before this page") is None, failures.get(page)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])

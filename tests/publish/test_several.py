@@ -209,16 +209,6 @@ def test_a_directory_that_moved_on_keeps_the_warehouses_as_they_were(sinks: Seve
     assert found(sinks) == {"first", "other"}
 
 
-def test_a_warehouse_that_shows_a_run_published_since_this_one_began_refuses_it(sinks: Several, log: list[str]) -> None:
-    base = sinks.base()
-    other: dict[str, Any] = {"items": Rows("other")}
-    publish(shelf(sinks, 1), "other", other, lambda _: {})
-    with pytest.raises(ConflictError, match="items shows run other, published after this run began"):
-        publish(sinks, "second", {"items": Rows("second")}, lambda _: {}, base=base)  # type: ignore[dict-item]
-    assert [step for step in log if step.startswith("right")] == ["right write", "right show"]
-    assert found(sinks) == {"first", "other"}
-
-
 def test_a_place_found_different_afterwards_takes_all_back(sinks: Several, monkeypatch: pytest.MonkeyPatch) -> None:
     right = shelf(sinks, 1)
 

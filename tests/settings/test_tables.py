@@ -1,6 +1,5 @@
-"""A setting is declared once: constructors, Params and configuration agree with the tables."""
+"""A setting is declared once: Params and configuration agree with the tables (constructors: tests/models)."""
 
-import inspect
 import math
 import re
 from collections.abc import Callable
@@ -24,14 +23,6 @@ BOTH = [
     for name in (stage, "engine")
     for setting in in_section(settings, name).values()
 ]
-
-
-@pytest.mark.parametrize(("estimator", "settings"), ESTIMATORS)
-def test_the_constructor_has_the_tables_names_and_defaults(estimator: type[Any], settings: tuple[Setting, ...]) -> None:
-    """In the same order, and with keywords only: editors read no tables."""
-    parameters = [p for p in inspect.signature(estimator.__init__).parameters.values() if p.name != "self"]
-    assert {p.kind for p in parameters} == {inspect.Parameter.KEYWORD_ONLY}
-    assert [(p.name, p.default) for p in parameters] == [(s.param, s.default) for s in settings]
 
 
 @pytest.mark.parametrize("name", CONFIGS)

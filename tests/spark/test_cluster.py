@@ -5,14 +5,12 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from dcrec_spark.jobs.retrain import Retrain
 from dcrec_spark.publish.parquet import verify
 from tests.faults.orders import VARIABLE, Orders
-from tests.jobs.job import SMALL, options_of, publish, read_table, run_directory
+from tests.jobs.job import assert_same_lists, options_of, publish, run_directory, small_job
 from tests.spark.standalone import ROOT, environment, finished, spark_home, standalone_cluster
 
 pytestmark = pytest.mark.cluster
@@ -20,14 +18,8 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the ratings of 80 users and 50 items, and a SPARK_HOME whose logs stay in it."""
+    """A folder with a SPARK_HOME whose logs stay in it."""
     folder = tmp_path_factory.mktemp("cluster")
-    generator = np.random.default_rng(5)
-    user, item = np.nonzero(generator.random((80, 50)) < generator.beta(1, 4, (80, 1)))
-    rating = generator.integers(1, 6, len(user)).astype(float)
-    pairs = pd.DataFrame({"user": user, "item": [f"item {i}" for i in item], "rating": rating})
-    pairs.to_parquet(folder / "ratings.parquet")
-    pairs.to_csv(folder / "ratings.csv", index=False)
     spark_home(folder)
     return folder
 
@@ -39,11 +31,12 @@ def master(folder: Path) -> Iterator[str]:
 
 
 def submit(master: str, folder: Path, settings: dict[str, object], **more: object) -> subprocess.CompletedProcess[str]:
-    home, places = folder / "spark", {"input.format": "csv", "input.path": folder / "ratings.csv"}
+    """The job on ratings of 80 users and 50 items."""
+    home, job = folder / "spark", {**small_job(folder, 80, 50, "item "), **settings}
     conf = {"driver.host": "127.0.0.1", "executor.memory": "640m", "sql.shuffle.partitions": "4", **more}
     options = ["--master", master, *(part for name in conf for part in ("--conf", f"spark.{name}={conf[name]}"))]
     command = [home / "bin" / "spark-submit", *options, ROOT / "jobs" / "retrain.py"]
-    return finished(*command, *options_of({**SMALL, **places, **settings}), env=environment(home), cwd=folder)
+    return finished(*command, *options_of(job), env=environment(home), cwd=folder)
 
 
 @pytest.fixture(scope="module")
@@ -58,21 +51,12 @@ def test_the_main_job_runs_by_spark_submit(published: subprocess.CompletedProces
     assert published.returncode == 0, published.stderr
     directory = run_directory(folder / "out")
     verify(str(directory))
-    places = {"input.path": folder / "ratings.csv", "output.path": folder / "in-one-process"}
-    assert_same_lists(directory, publish(Retrain, {**SMALL, **places, "input.format": "csv"}))
+    in_one_process = {**small_job(folder, 80, 50, "item "), "output.path": folder / "in-one-process"}
+    assert_same_lists(directory, publish(Retrain, in_one_process))
     assert re.search(r"run \S+ published", published.stdout)
     assert list((folder / "of-the-job").iterdir()) == []  # what Spark would keep for good
     # The executors of that application worked, and logged, in the worker's folder.
     assert [path.name for path in (folder / "work-1").glob("app-*/*/stderr")] == ["stderr"]
-
-
-def assert_same_lists(run: Path, expected: Path) -> None:
-    columns = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
-    found, wanted = (
-        read_table(place, "recommendations")[columns].sort_values(columns[:2], ignore_index=True)
-        for place in (run, expected)
-    )
-    pd.testing.assert_frame_equal(found, wanted, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.long

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -114,18 +113,3 @@ def test_only_the_incubator_warning_is_left_out_of_what_a_program_says(capfd: py
         subprocess.run(["/bin/sh", "-c", said], check=True)
     subprocess.run(["/bin/sh", "-c", "echo later >&2"], check=True)
     assert capfd.readouterr().err == "out of memory\nlater\n"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux refuses to run a file that is open for writing")
-def test_a_launcher_that_another_process_still_has_open_for_writing_is_started_later(tmp_path: Path) -> None:
-    """As when a thread forks while another one writes: Linux refuses to run such a file (ETXTBSY)."""
-    launcher = tmp_path / "java"
-    launcher.write_text("#!/bin/sh\nexit 0\n")
-    launcher.chmod(0o755)
-    writing = os.open(launcher, os.O_WRONLY)
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"], pass_fds=[writing]) as holder:
-        os.close(writing)
-        with pytest.raises(OSError, match="Text file busy"):
-            subprocess.run([launcher], check=False)
-        assert java._run(launcher, "any").returncode == 0
-        holder.wait(timeout=60)

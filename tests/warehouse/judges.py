@@ -57,9 +57,10 @@ class Place:
     def stage(self, run_id: str, users: int = len(IDS), names: tuple[str, ...] = ()) -> Any:
         return self.warehouse.stage(run_id, self.tables(run_id, users, names), {})
 
-    def shows(self, run_id: str) -> bool:
-        """Whether readers find that run, and no other, in all tables."""
-        return all(set(self.judge(table)["run_id"]) == {run_id} for table in self.names)
+    def shows(self, run_id: str, users: int = len(IDS)) -> bool:
+        """Whether readers find all rows of that run, and no others, in all tables."""
+        rows = {"recommendations": 2 * users, "item_factors": 2, "runs": 1}
+        return all(self.judge(table)["run_id"].tolist() == [run_id] * rows[table] for table in self.names)
 
 
 # Opens a warehouse of a kind, in a namespace of the test's own if none is given.

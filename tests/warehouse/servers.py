@@ -1,5 +1,6 @@
 """The catalogs of the tests' session; PostgreSQL, Redis, HDFS and a REST catalog, each in a process on loopback."""
 
+import logging
 import os
 import secrets
 import shutil
@@ -7,18 +8,20 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import psycopg
 import pyspark
 import redis
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
-from dcrec_spark.spark.jars import Jar, listed_jars
+from dcrec_spark.spark.jars import bring_jars, listed_jars
 from dcrec_spark.spark.java import ensure_java
 from tests.spark.standalone import QUICK_PLANS, ROOT, finished, free_port, wait_until
 
@@ -28,18 +31,12 @@ JARS = Path(os.environ.get("DCREC_JARS") or ROOT / ".venv" / "jars").resolve()
 
 
 def archives_of(purpose: str, name: str = "") -> list[Path]:
-    return _present([jar for jar in listed_jars() if jar.purpose == purpose and jar.artifact.startswith(name)])
-
-
-def _present(jars: list[Jar]) -> list[Path]:
-    archives = [JARS / jar.file_name for jar in jars]
-    missing = [path.name for path in archives if not path.is_file()]
-    assert not missing, f"{JARS} lacks {missing}: run make jars"
-    return archives
+    jars = [jar for jar in listed_jars() if jar.purpose == purpose and jar.artifact.startswith(name)]
+    return bring_jars(JARS, jars)
 
 
 def session_settings(scratch: Path) -> dict[str, str]:
-    archives = _present([jar for jar in listed_jars() if jar.purpose not in SERVERS])
+    archives = bring_jars(JARS, [jar for jar in listed_jars() if jar.purpose not in SERVERS])
     lake, sea, java_options = "spark.sql.catalog.lake", "spark.sql.catalog.sea", "spark.driver.extraJavaOptions"
     return {
         **QUICK_PLANS,
@@ -58,6 +55,14 @@ def session_settings(scratch: Path) -> dict[str, str]:
         java_options: f"{QUICK_PLANS[java_options]} -Dderby.system.home={scratch}",
         "spark.executorEnv.PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT}/examples/redis_sink",
     }
+
+
+def serving(application: Any, port: int = 0, handler: type[WSGIRequestHandler] | None = None) -> BaseWSGIServer:
+    """Serve an application on loopback in a thread of this process, until somebody shuts it down."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = make_server("127.0.0.1", port, application, threaded=True, request_handler=handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
 
 
 # PostgreSQL refuses to run as root.

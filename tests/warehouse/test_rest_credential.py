@@ -14,7 +14,7 @@ from dcrec_spark.publish.current import current_run
 from tests.clusters.commands import HOW_TO, blocks_of, with_values
 from tests.jobs.job import SMALL, in_sections, names_in, record_of
 from tests.warehouse.commands import PAIRS, ended
-from tests.warehouse.gateway import EXCHANGE, SECRET, Gateway, running_gateway
+from tests.warehouse.gateway import EXCHANGE, SECRET, Gateway
 from tests.warehouse.judges import catalog_judge
 from tests.warehouse.servers import RunningCatalog, archives_of
 
@@ -30,7 +30,8 @@ SECONDS = 10
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A catalog that has a table of ratings, behind a gateway that demands a token."""
     home = tmp_path_factory.mktemp("server")
-    with RunningCatalog(home) as server, running_gateway(server.port, SECONDS) as gateway:
+    with RunningCatalog(home) as server:
+        gateway = Gateway(server.uri, SECONDS)
         catalog = client(gateway)
         catalog.create_namespace("events")
         ratings = pa.table(dict(zip(("user", "item", "rating"), zip(*PAIRS, strict=True), strict=True)))

@@ -74,14 +74,13 @@ def test_a_second_run_replaces_the_first_and_going_back_brings_it_whole(place: P
     if "runs" in place.names:
         assert list(place.judge("runs")["warnings"][0]) == ["it's", 'a "warning"', ""]
     place.publish("tuesday", users=3)
-    assert place.shows("tuesday")
+    assert place.shows("tuesday", users=3)
     assert sorted(set(place.judge("recommendations")["user_id"])) == sorted(IDS[:3])
     assert leftovers(place, spark) == [] or place.kind in ("hive", "postgresql")  # they hold monday's tables
     held = {run.run_id: (set(run.tables), set(run.current)) for run in place.warehouse.runs()}
     assert held == {"monday": (set(place.names), set()), "tuesday": (set(place.names), set(place.names))}
     place.warehouse.restore("monday")
     assert place.shows("monday")
-    assert len(place.judge("recommendations")) == 2 * len(IDS)
     with pytest.raises(DataError, match=r"run sunday is not held in .*monday"):
         place.warehouse.restore("sunday")
 
@@ -92,7 +91,7 @@ def test_committed_twice_counts_once_and_of_two_publishers_the_first_wins(place:
     first, second = (place.stage(name) for name in ("first", "second"))
     warehouse.commit(first, record("first"))
     warehouse.commit(first, record("first"))
-    assert len(place.judge("recommendations")) == 2 * len(IDS)
+    assert place.shows("first")
     with pytest.raises(ConflictError, match="run second was not published"):
         warehouse.commit(second, record("second"))
     warehouse.discard(second)

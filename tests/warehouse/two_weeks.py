@@ -1,7 +1,6 @@
 """Two weeks of a shop: every night new ratings and a retraining, and on some nights something goes wrong."""
 
 import json
-import re
 import signal
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -42,10 +41,7 @@ def item_id(number: int) -> str:
 
 
 class Command(NamedTuple):
-    """What the scheduler saw of one command.
-
-    served : the run that readers of the directory find afterwards. measured : the exit code in the file of metrics.
-    """
+    """What the scheduler saw of one command. served : the run that readers of the directory find afterwards."""
 
     day: date
     what: str
@@ -53,7 +49,6 @@ class Command(NamedTuple):
     said: str
     run_id: str | None
     served: str | None
-    measured: int
 
 
 @dataclass
@@ -74,7 +69,6 @@ class Shop:
             {**SMALL, "outcome.rank": TASTES, "outcome.max_iter": 10, "outcome.alpha": 1, "recommend.top_n": LENGTH},
             input={"format": "table", "table": RATINGS, "columns": {"timestamp": "day"}, "id_type": "string"},
             output={"path": str(scratch / "shop"), "keep": KEEP},
-            run={"metrics_file": str(scratch / "shop.prom")},
             warehouses={
                 "iceberg": "sea.shop",
                 "postgresql": {"url": database.url, "user": "publisher", "namespace": "shop"},
@@ -110,28 +104,23 @@ class Shop:
         return ["retrain", "--config", self.config, "--set", f"run.run_date={day}", *options]
 
     def retrain(self, day: date, what: str, *options: object) -> None:
-        self.note(day, what, self.command(day, *options))
+        self.run(day, what, self.command(day, *options))
 
-    def back_to(self, run_id: str, day: date, what: str) -> None:
-        self.note(day, what, ["rollback", run_id, "--config", self.config])
+    def back_to(self, run_id: str | None, day: date, what: str) -> None:
+        self.run(day, what, ["rollback", str(run_id), "--config", self.config])
 
-    def note(self, day: date, what: str, command: list[object]) -> None:
+    def run(self, day: date, what: str, command: list[object]) -> None:
         result = dcrec_with(*command)
-        self.add(day, what, result.exit_code, result.stderr)
+        self.note(day, what, result.exit_code, result.stderr)
 
-    def add(self, day: date, what: str, code: int, errors: str) -> None:
-        before, after = self.commands[-1].served if self.commands else None, self.served()
+    def note(self, day: date, what: str, code: int, errors: str) -> None:
+        before, after = self.served(), current_run_id(str(self.output))
         said, made = last_words(errors) if code else "", after if after != before else None
-        self.commands.append(Command(day, what, code, said, made, after, self.measured()))
+        self.commands.append(Command(day, what, code, said, made, after))
 
     def served(self) -> str | None:
-        """The run that readers of the directory find."""
-        return current_run_id(str(self.output))
-
-    def measured(self) -> int:
-        text = (self.scratch / "shop.prom").read_text()
-        (code,) = re.findall(r"^dcrec_run_exit_code\{.*\} (\d+)", text, re.MULTILINE)
-        return int(code)
+        """The run that readers of the directory found after the last command."""
+        return self.commands[-1].served if self.commands else None
 
 
 def two_weeks(shop: Shop) -> None:
@@ -145,12 +134,15 @@ def two_weeks(shop: Shop) -> None:
         else:
             shop.retrain(day, "retrain")
         if number == 9:
-            newest = str(shop.served())
+            newest = shop.served()
             shop.retrain(days[3], f"backfill of {days[3]}", "--set", "audit.max_volume_fall=null")
             shop.back_to(newest, day, f"rollback to the newest run, of {day}")
         if number == 11:
-            previous = shop.commands[-2].run_id
-            shop.back_to(str(previous), day, f"rollback to the run of {days[10]}: the shop does not like the new lists")
+            shop.back_to(
+                shop.commands[-2].run_id,
+                day,
+                f"rollback to the run of {days[10]}: the shop does not like the new lists",
+            )
 
 
 def _renamed_column(shop: Shop, day: date) -> None:
@@ -178,7 +170,7 @@ def _two_schedulers(shop: Shop, day: date) -> None:
     (shop.scratch / "second is done").touch()
     _, errors = first.communicate(timeout=900)
     what = "retrain, started by the first scheduler earlier, on the ratings of yesterday"
-    shop.add(day, what, first.returncode, errors)
+    shop.note(day, what, first.returncode, errors)
 
 
 def _folders(shop: Shop, day: date) -> None:
@@ -198,7 +190,7 @@ def _no_database(shop: Shop, day: date) -> None:
 
 def _killed(shop: Shop, day: date) -> None:
     killed(PostgresqlWarehouse, shop.command(day))
-    shop.add(day, "retrain, killed between Iceberg and PostgreSQL", -signal.SIGKILL, "killed")
+    shop.note(day, "retrain, killed between Iceberg and PostgreSQL", -signal.SIGKILL, "killed")
     shop.retrain(day, "the same command again")
 
 

@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 from chispa import assert_df_equality
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -252,26 +250,6 @@ def test_equal_ratings_and_an_undeclared_scale_are_warnings(spark: SparkSession)
     found = check(spark, [("u1", "i1", "4"), ("u2", "i2", "4")])
     assert [text[:17] for text in found.warnings] == ["all ratings are 4", "no scale is decla"]
     assert check(spark, GOOD, scale_min=1, scale_max=5).warnings == ()
-
-
-messy = st.tuples(
-    st.sampled_from(["a", "b", "c", "", None]),
-    st.sampled_from(["x", "y", "z", " ", None]),
-    st.sampled_from(["1", "2.5", "5", "9", "nan", "inf", "?", "", None]),
-)
-
-
-@settings(max_examples=4)
-@given(st.lists(messy, min_size=1, max_size=40), st.integers(1, 3))
-def test_every_row_is_in_ratings_or_in_rejects(spark: SparkSession, data: list[Any], least: int) -> None:
-    all_rows = [*((user, item, "1") for user in "abc" for item in "xyz"), *data]
-    found = check(spark, all_rows, scale_min=1, scale_max=5, duplicates="mean", min_ratings_per_item=least, **LENIENT)
-    counts = found.counts
-    assert counts["rows_in"] == len(all_rows) == counts["accepted"] + counts["rejected"]
-    assert counts["accepted"] == counts["ratings"] + counts["merged_duplicates"]
-    assert found.ratings.count() == found.ratings.select("user_id", "item_id").distinct().count() == counts["ratings"]
-    assert found.rejects.count() == found.rejects.filter(F.size("reasons") > 0).count() == counts["rejected"]
-    found.unpersist()
 
 
 @pytest.mark.parametrize(("policy", "kind"), [("last", "ratings"), ("mean", "ratings"), ("sum", "counts")])

@@ -21,6 +21,7 @@ from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Arrays
 from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.engine.process import ProcessSide
+from dcrec_spark.engine.steps import Steps
 
 LONGEST = 1.9
 LONGER = Stride(LONGEST)
@@ -28,7 +29,7 @@ SWEEPS_TO_LONGEST = sweeps_to(LONGEST)
 
 
 @dataclass(frozen=True)
-class Valley:
+class Valley(Steps):
     """Two numbers, x of the users and y of the items, that lower x^2 + y^2 - 2 c x y + 1, each in its turn.
 
     The closer c is to 1, the narrower the valley, and the shorter plain steps. Steps beyond ``too_long`` end uphill,
@@ -43,7 +44,7 @@ class Valley:
     too_fast: float = 1.0
     strides: list[Stride] = field(default_factory=list)
 
-    stage, rises, remembers, shared = "valley", False, True, None
+    stage, rises = "valley", False
 
     @property
     def lengths(self) -> list[float]:
@@ -73,9 +74,6 @@ class Valley:
     def conclude(self, users: Arrays, items: Arrays, shared: None) -> tuple[float, None]:
         x, y = float(users["value"]), float(items["value"])
         return x * x + y * y - 2 * self.c * x * y + 1.0, None
-
-    def held_out_loss(self, items: Arrays, shared: None) -> float | None:
-        return None
 
 
 def number(inputs: KernelInput, *, value: float) -> Update:

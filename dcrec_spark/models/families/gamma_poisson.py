@@ -19,8 +19,8 @@ from dcrec_spark.engine import heavy_items
 from dcrec_spark.engine.acceleration import PLAIN_STEP, REACHED, Stride
 from dcrec_spark.engine.blocks import Block, Pairs
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.heavy_items import PartsOf, ScoresOf
 from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
+from dcrec_spark.engine.steps import PartsOf, ScoresOf, Steps
 from dcrec_spark.kernels.csr import CountBlock, inner_products, row_products, row_sums
 from dcrec_spark.kernels.gamma import Floats, best_scale, divergence, geometric_mean, moments, noise, over_relax
 from dcrec_spark.kernels.poisson import converge_shape, drawn_counts, log_rates, rates, update_shape
@@ -76,7 +76,7 @@ class RowPart(Enum):
 
 
 @dataclass(frozen=True)
-class GammaPoisson:
+class GammaPoisson(Steps):
     """A Gamma-Poisson model of one array of counts.
 
     count : the block's array of counts, "exposure_count" or "rating". prior : of all factors.
@@ -106,7 +106,6 @@ class GammaPoisson:
     scale: Floats | float = 1.0
 
     rises = True
-    remembers = True
     # On MovieLens 100K no sweep of this length had to be undone; momentum beyond .95 was no faster.
     longest = Stride(1.9, 0.95)
 

@@ -16,8 +16,8 @@ from dcrec_spark.engine import heavy_items
 from dcrec_spark.engine.acceleration import PLAIN_STEP, Stride
 from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.heavy_items import PartsOf, ScoresOf
 from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
+from dcrec_spark.engine.steps import PartsOf, ScoresOf, Steps
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels import certainty, ridge, ridge_sums, solvers
 from dcrec_spark.kernels.csr import inner_products, rows_of
@@ -46,7 +46,7 @@ class LeastSquares(base.OutcomeFamily):
 
     objective = base.Objective("J", rises=False)
     everywhere: ClassVar[bool]
-    splits = True
+    splits = has_intervals = True
     reads = (
         *("alpha", "unobservedWeight", "regParam", "biasReg", "confounderReg", "regByCount"),
         *("fitIntercept", "fitBiases", "confounder", "confounderLink", "leaveOneOut", "solver"),
@@ -190,7 +190,7 @@ class Probabilistic(LeastSquares):
 
 
 @dataclass(frozen=True)
-class GaussianSteps:
+class GaussianSteps(Steps):
     """The steps of a least-squares model.
 
     alpha : an observed pair weighs 1 + alpha * rating, times its inverse propensity where there is one.
@@ -215,7 +215,6 @@ class GaussianSteps:
     stage: str = "outcome"
 
     rises = False
-    remembers = True
     accelerates = True
     # Of the lengths from 1.3 to 1.9 the best for most models of MovieLens 100K. Momentum after it needs more sweeps.
     longest = Stride(1.7)

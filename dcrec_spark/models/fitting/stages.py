@@ -37,8 +37,7 @@ class KeptSweep:
     """A stage after one of its sweeps.
 
     past : of the fit, up to that sweep. shared : what all pairs share, as JSON holds it.
-    tables : of the sides that the model remembers, "users" and "items": ``id``, the family's columns, and what momentum
-        starts from.
+    tables : of both sides, "users" and "items": ``id``, the family's columns, and what momentum starts from.
     """
 
     past: Past
@@ -66,7 +65,7 @@ def _resume(checkpoints: FitCheckpoints, family: Family, layout: Layout, resourc
         return None
     rows = OnItsWay(family)
     states = {name: resources.add(layout.place(name == "users", table, rows)) for name, table in kept.tables.items()}
-    return Start(states.get("users"), states["items"], family.shared_from_json(kept.shared), kept.past)
+    return Start(states["users"], states["items"], family.shared_from_json(kept.shared), kept.past)
 
 
 def _keep_if_due(
@@ -74,18 +73,14 @@ def _keep_if_due(
     family: Family,
     layout: Layout,
     most: int,
-    users: State | None,
+    users: State,
     items: State,
     shared: Any,
     past: Past,
 ) -> None:
     if checkpoints.is_due(family.stage, past.converged or len(past.objective) >= most):
         states, rows = {"users": users, "items": items}, OnItsWay(family)
-        tables = {
-            name: layout.table(name == "users", state, rows, shared).drop("idx")
-            for name, state in states.items()
-            if state is not None
-        }
+        tables = {n: layout.table(n == "users", state, rows, shared).drop("idx") for n, state in states.items()}
         checkpoints.keep(family.stage, KeptSweep(past, family.shared_as_json(shared), tables))
 
 
@@ -119,9 +114,7 @@ def warm_start(
         require_same_ids(side, given, table)
     if (strangers := start_from_strangers(ids, (users, items))) is not None:
         _log.warning("%s: %s", family.stage, strangers)
-    # Where a side's rows say all, a fit begins with the users: it needs the items alone.
-    remembers = family.steps(layout).remembers
-    user_state = resources.add(layout.place(True, users, family)) if remembers else None
+    user_state = resources.add(layout.place(True, users, family))
     return Start(user_state, resources.add(layout.place(False, items, family)), shared)
 
 

@@ -48,13 +48,6 @@ class ExposureTerm(NamedTuple):
     composition: bool = False
 
 
-class Objective(NamedTuple):
-    """What a fit optimises: its name in reports, and whether it is a bound that rises or a loss that falls."""
-
-    name: str
-    rises: bool
-
-
 class TableColumn(NamedTuple):
     """One column of a side's table of factors.
 
@@ -143,7 +136,7 @@ class Family(ABC):
     ----------
     stage : "exposure" or "outcome". Names the fit in logs, errors and facts.
     value : the array of a block that the factors explain.
-    objective : what a fit optimises.
+    objective : name of what a fit optimises, in reports.
     splits : whether its steps have :meth:`dcrec_spark.engine.steps.Steps.heavy_parts`, so that items may be heavy.
     reads : names of further Params that the family takes its settings from.
     settings : their values and those of the Params that every family reads, plain numbers and strings.
@@ -151,7 +144,7 @@ class Family(ABC):
 
     stage: ClassVar[str]
     value: ClassVar[str]
-    objective: ClassVar[Objective]
+    objective: ClassVar[str]
     splits: ClassVar[bool] = False
     reads: ClassVar[tuple[str, ...]] = ()
     _all_read: ClassVar[tuple[str, ...]] = ("rank", "seed", "precision")

@@ -8,7 +8,6 @@ w0 sum_all E + sum_obs (w - w0) E, which takes the means of the other side at th
 """
 
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import partial
 from typing import NamedTuple, Self, TypeVar
 
@@ -60,21 +59,6 @@ class SharedGammas(NamedTuple):
     gamma: Gamma | None = None
 
 
-class RowPart(Enum):
-    """Columns of a row: of the K factors, or of the one gamma of a user. Means only where single pairs are predicted.
-
-    Of a user of rank 2 with a confounder weight, and means::
-
-        column    0     1     2           3     4     5
-                  g_u0  g_u1  g_gamma_u   E_u0  E_u1  E_gamma_u
-    """
-
-    GEOMETRIC_MEAN = 0
-    GAMMA_GEOMETRIC_MEAN = 1
-    MEAN = 2
-    GAMMA_MEAN = 3
-
-
 @dataclass(frozen=True)
 class GammaPoisson(Steps):
     """A Gamma-Poisson model of one array of counts.
@@ -118,14 +102,16 @@ class GammaPoisson(Steps):
     def gamma_per_user(self) -> bool:
         return self.confounder is not None and self.per_user
 
-    def part(self, rows: Array, part: RowPart, is_user: bool) -> Array:
-        """Return a view of the columns of one part of a side's rows, (n, width). KeyError where they have no such."""
-        own = self.rank + (is_user and self.gamma_per_user)
-        ends = 0, self.rank, own, own + self.rank, 2 * own
-        start, end = ends[part.value : part.value + 2]
-        if not start < end <= rows.shape[1]:
-            raise KeyError(part.name)
-        return rows[:, start:end]
+    def of_rows(self, rows: Array, is_user: bool, mean: bool = False) -> tuple[Array, Array]:
+        """Return views of the geometric means in a side's rows, or of the means: (n, K), and (n, 1) or (n, 0) of gamma.
+
+        Rows have means only where single pairs are predicted. Of a user of rank 2 with a gamma they are::
+
+            g_u0  g_u1  g_gamma_u   E_u0  E_u1  E_gamma_u
+        """
+        width = self.rank + (is_user and self.gamma_per_user)
+        begin = width * mean
+        return rows[:, begin : begin + self.rank], rows[:, begin + self.rank : begin + width]
 
     @property
     def shared(self) -> SharedGammas:
@@ -216,35 +202,31 @@ def start(inputs: KernelInput, *, model: GammaPoisson, is_user: bool) -> Update:
 
     With a memory, a row that it knows (finite) starts there.
     """
-    prior = model.prior
     seed = model.seed if is_user else model.seed + 1
-    shape = (prior.shape * (1.0 + noise(seed, inputs.block.row_key, model.rank))).astype(model.precision)
-    rate = np.full(model.rank, prior.rate, model.precision)
-    gamma = None
+    noisy = model.prior.shape * (1.0 + noise(seed, inputs.block.row_key, model.rank))
+    memory: dict[str, Floats] = {
+        "shape": noisy.astype(model.precision),
+        "rate": np.full(model.rank, model.prior.rate, model.precision),
+    }
     if is_user and model.gamma_per_user:
-        weight, size = required(model.confounder), (len(shape), 1)
-        gamma = np.full(size, weight.shape, model.precision), np.full(size, weight.rate, model.precision)
+        weight, size = required(model.confounder), (len(noisy), 1)
+        memory["gamma_shape"] = np.full(size, weight.shape, model.precision)
+        memory["gamma_rate"] = np.full(size, weight.rate, model.precision)
     if len(inputs.memory.get("shape", ())):
-        known = np.isfinite(inputs.memory["shape"]).all(axis=1)
-        shape[known] = inputs.memory["shape"][known]
-        remembered = inputs.memory["rate"].astype(model.precision)  # (n, K): folded-in rows have rates that differ
-        rate = np.where(np.isfinite(remembered), remembered, rate)
-        if gamma is not None:
-            gamma[0][known], gamma[1][known] = inputs.memory["gamma_shape"][known], inputs.memory["gamma_rate"][known]
-    begun = _posterior(inputs.block, model, is_user, shape, rate, gamma)
+        for name, new in memory.items():  # remembered rates are (n, K): folded-in rows have rates that differ
+            remembered = inputs.memory[name].astype(model.precision)
+            memory[name] = np.where(np.isfinite(remembered), remembered, new)
+    begun = _posterior(inputs.block, model, is_user, memory)
     return _remember(begun, inputs.memory[REACHED].astype(model.precision)) if REACHED in inputs.memory else begun
 
 
 def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
     """One coordinate step of the rows. For items, also the sums that need the nonzeros."""
-    before, rate = inputs.memory["shape"], inputs.memory["rate"]
-    # Of users nothing is scaled here: their factors meet items', and the products are what they were.
-    mean = geometric_mean(before, rate if is_user else rate * model.scale)
-    if is_user and model.gamma_per_user:
-        gamma = inputs.memory["gamma_shape"]
-        before = np.hstack([before, gamma])
-        mean = np.hstack([mean, geometric_mean(gamma, inputs.memory["gamma_rate"])])
-    cols, block = _cols(inputs, model, is_user), count_block(inputs, model, shared, is_user)
+    before, memory = _shapes(inputs.memory), inputs.memory
+    if not is_user:  # of users nothing is scaled here: their factors meet items', and the products are what they were
+        memory = {**memory, "rate": memory["rate"] * model.scale}
+    mean = _geometric_means(memory)
+    cols, block = _sources(inputs, model, is_user)[0], count_block(inputs, model, shared, is_user)
     prior = prior_shapes(model, is_user)
     updated = update_shape(prior, block, mean, cols)
     if inputs.parts:  # of rows without a pair here
@@ -259,20 +241,20 @@ def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is
         return result
     changes = [np.abs(result.memory[name] / inputs.memory[name] - 1.0) for name in ("shape", "rate")]
     movement = np.array(sum(float((change.astype(np.float64) ** NORM).sum()) for change in changes))
-    reached = rates(block, model.part(result.rows, RowPart.GEOMETRIC_MEAN, False), cols)
+    reached = rates(block, model.of_rows(result.rows, False)[0], cols)
     sums = _sums_of_pairs(inputs, model, shared, block, reached, result.memory, is_user=False)
     return result._replace(sums={**result.sums, "movement": movement, **sums})
 
 
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
     """Add up drawn counts, and w - w0 times the users' means, of heavy items' pairs, (H, K) each (float64)."""
-    of_items = model.part(inputs.inbox[inputs.block[heavy_items.AT]], RowPart.GEOMETRIC_MEAN, is_user=False)
+    of_items, _ = model.of_rows(inputs.inbox[inputs.block[heavy_items.AT]], is_user=False)
     met = KernelInput(heavy_items.transpose(inputs.block), {}, update.rows, {})
-    counts, cols = count_block(met, model, shared, is_user=False), _cols(met, model, is_user=False)
+    counts, cols = count_block(met, model, shared, is_user=False), _sources(met, model, is_user=False)[0]
     parts: dict[str, Floats] = {"drawn": drawn_counts(counts, of_items / model.scale, cols).astype(np.float64)}
     excess = _excess(met.block, model)
     if excess is not None:
-        means = model.part(update.rows, RowPart.MEAN, is_user=True)
+        means, _ = model.of_rows(update.rows, is_user=True, mean=True)
         parts["excess"] = row_products(counts.row_ptr, counts.col, excess, means)
     return parts
 
@@ -283,11 +265,8 @@ def heavy_scores(inputs: KernelInput, items: Array, *, model: GammaPoisson, shar
     items : (H, width) the heavy items as they have moved. The memory has the users.
     """
     met = KernelInput(heavy_items.heavy_pairs(inputs.block), inputs.memory, items, {})
-    own = geometric_mean(inputs.memory["shape"], inputs.memory["rate"])
-    if model.gamma_per_user:
-        own = np.hstack([own, geometric_mean(inputs.memory["gamma_shape"], inputs.memory["gamma_rate"])])
     counts = count_block(met, model, shared, is_user=True)
-    rate = rates(counts, own, _cols(met, model, is_user=True))
+    rate = rates(counts, _geometric_means(inputs.memory), _sources(met, model, is_user=True)[0])
     return _sums_of_pairs(met, model, shared, counts, rate, inputs.memory, is_user=True)
 
 
@@ -302,7 +281,7 @@ def converge(
     totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
     equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
     rate, gamma_rate = _rates(inputs, model, is_user)
-    full, cols = np.broadcast_to(rate, (len(equal), model.rank)), _cols(inputs, model, is_user)
+    full, cols = np.broadcast_to(rate, (len(equal), model.rank)), _sources(inputs, model, is_user)[0]
     if gamma_rate is not None:
         full = np.hstack([full, gamma_rate])
     shape = converge_shape(prior, block, equal, full, cols, CONVERGED, MOST_ROUNDS)
@@ -317,12 +296,34 @@ def converge(
     return result._replace(sums={**result.sums, **sums})
 
 
-def _cols(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> Floats:
-    return _of_sources(inputs, model, is_user, RowPart.GEOMETRIC_MEAN)
+def _shapes(memory: Arrays) -> Floats:
+    """Return shapes of a block's rows, (n, F): of the factors, and last of gamma where each row has one."""
+    shape: Floats = memory["shape"]
+    return np.hstack([shape, memory["gamma_shape"]]) if "gamma_shape" in memory else shape
 
 
-def _of_sources(inputs: KernelInput, model: GammaPoisson, is_user: bool, part: RowPart) -> Floats:
-    return inputs.once(part.name, lambda: np.ascontiguousarray(model.part(inputs.inbox, part, not is_user)))
+def posteriors(memory: Arrays) -> tuple[Floats, Floats]:
+    """Return shapes and rates of a block's rows, (n, F) each: see :func:`_shapes`."""
+    rate = np.broadcast_to(memory["rate"], memory["shape"].shape)
+    return _shapes(memory), np.hstack([rate, memory["gamma_rate"]]) if "gamma_rate" in memory else rate
+
+
+def _geometric_means(memory: Arrays) -> Floats:
+    """Return exp(E[log x]) of a block's rows, (n, F): see :func:`_shapes`."""
+    means = geometric_mean(memory["shape"], memory["rate"])
+    if "gamma_shape" not in memory:
+        return means
+    return np.hstack([means, geometric_mean(memory["gamma_shape"], memory["gamma_rate"])])
+
+
+def _sources(inputs: KernelInput, model: GammaPoisson, is_user: bool, mean: bool = False) -> tuple[Floats, Floats]:
+    """Return :meth:`GammaPoisson.of_rows` of the inbox. is_user : whether its readers are users."""
+
+    def split() -> tuple[Floats, Floats]:
+        factors, gamma = model.of_rows(inputs.inbox, not is_user, mean)
+        return np.ascontiguousarray(factors), gamma
+
+    return inputs.once("means" if mean else "geometric means", split)
 
 
 def count_block(inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> CountBlock:
@@ -339,20 +340,19 @@ def count_block(inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, 
         if model.gamma_per_user and is_user:
             of_rows = a_hat
         else:
-            gamma = _gamma_of(inputs, pairs.col, model, shared, RowPart.GAMMA_GEOMETRIC_MEAN)
-            part = (gamma * a_hat).astype(model.precision)
+            part = (_gammas_of(inputs, pairs.col, model, shared) * a_hat).astype(model.precision)
             offset = offset + part if len(offset) else part
     return CountBlock(pairs.row_ptr, pairs.col, count, of_rows, offset)
 
 
-def _gamma_of(
-    inputs: KernelInput, col: Array, model: GammaPoisson, shared: SharedGammas, part: RowPart
+def _gammas_of(
+    inputs: KernelInput, col: Array, model: GammaPoisson, shared: SharedGammas, mean: bool = False
 ) -> Floats | float:
+    """Return the geometric means, or means, of the sources' gamma at these places of the inbox, or the one of all."""
     if model.gamma_per_user:
-        of_users: Floats = _of_sources(inputs, model, is_user=False, part=part)[:, 0]
-        return of_users[col]
+        return np.asarray(_sources(inputs, model, False, mean)[1][:, 0][col])
     gamma = required(shared.gamma)
-    return gamma.mean if part is RowPart.GAMMA_MEAN else gamma.geometric_mean
+    return gamma.mean if mean else gamma.geometric_mean
 
 
 def prior_shapes(model: GammaPoisson, is_user: bool) -> Floats:
@@ -374,7 +374,7 @@ def _rates(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> tuple[Flo
     rate = prior.rate + model.unobserved * inputs.source_sums["mean"] / scale
     excess, pairs = _excess(inputs.block, model), inputs.block.fitted
     if excess is not None:
-        means = _of_sources(inputs, model, is_user, RowPart.MEAN)
+        means, _ = _sources(inputs, model, is_user, mean=True)
         rate = rate + row_products(pairs.row_ptr, pairs.col, excess, means) / scale
         if inputs.parts:
             rate[inputs.block[heavy_items.ROW]] += inputs.parts["excess"]
@@ -398,20 +398,19 @@ def _excess(block: Block, model: GammaPoisson) -> Floats | None:
 
 def _move(inputs: KernelInput, model: GammaPoisson, is_user: bool, shape: Floats) -> Update:
     rate, gamma_rate = _rates(inputs, model, is_user)
-    shape, gamma_shape = shape[:, : model.rank], shape[:, model.rank :]
-    gamma = None if gamma_rate is None else (gamma_shape, gamma_rate)
-    return _posterior(inputs.block, model, is_user, shape, rate, gamma)
+    memory = {"shape": shape[:, : model.rank], "rate": rate}
+    if gamma_rate is not None:
+        memory |= {"gamma_shape": shape[:, model.rank :], "gamma_rate": gamma_rate}
+    return _posterior(inputs.block, model, is_user, memory)
 
 
 def _remember(update: Update, reached: Floats) -> Update:
     return update._replace(memory={**update.memory, REACHED: reached})
 
 
-def _posterior(
-    block: Block, model: GammaPoisson, is_user: bool, shape: Floats, rate: Floats, gamma: tuple[Floats, Floats] | None
-) -> Update:
-    """Return the rows as :class:`RowPart` lays them out, their sums, and the posterior as memory."""
-    prior = model.prior
+def _posterior(block: Block, model: GammaPoisson, is_user: bool, memory: dict[str, Floats]) -> Update:
+    """Return the rows as :meth:`GammaPoisson.of_rows` reads them, their sums, and the posterior as memory."""
+    prior, shape, rate = model.prior, memory["shape"], memory["rate"]
     mean = shape / rate
     geometric, far = moments(shape, rate, prior.shape, prior.rate)
     sums = {
@@ -422,15 +421,13 @@ def _posterior(
         "divergence": np.array(far),
     }
     sent, means = [geometric], [mean]
-    memory = {"shape": shape, "rate": rate}
-    if gamma is not None:
-        weight = required(model.confounder)
-        memory |= {"gamma_shape": gamma[0], "gamma_rate": gamma[1]}
+    if "gamma_shape" in memory:
+        weight, gamma = required(model.confounder), (memory["gamma_shape"], memory["gamma_rate"])
         sums["divergence"] += divergence(*gamma, weight.shape, weight.rate)
         sent, means = [geometric, geometric_mean(*gamma)], [mean, gamma[0] / gamma[1]]
     if model.confounder is not None:
         exposure = block["exposure"].astype(np.float64)
-        if gamma is not None:
+        if "gamma_shape" in memory:
             exposure = exposure * means[1]
         sums["confounder_total" if is_user else "exposure_total"] = exposure.sum(axis=0)
     if model.validates or model.reweighs:
@@ -480,14 +477,14 @@ def _mean_rates(
     inputs: KernelInput, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
 ) -> Floats:
     """Return the mean rate of each pair of a block whose rows have just moved to ``memory``. (nnz,), float64."""
-    others = _of_sources(inputs, model, is_user, RowPart.MEAN)
+    others, _ = _sources(inputs, model, is_user, mean=True)
     rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], others).astype(np.float64)
     if model.confounder is not None:
-        if is_user and model.gamma_per_user:
+        if "gamma_shape" in memory:
             own = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
             gamma: Floats | float = np.repeat(own, np.diff(pairs.row_ptr))
         else:
-            gamma = _gamma_of(inputs, pairs.col, model, shared, RowPart.GAMMA_MEAN)
+            gamma = _gammas_of(inputs, pairs.col, model, shared, mean=True)
         rate += gamma * pairs.value("a_hat")
     if shared.intercept is not None:
         rate += shared.intercept.mean

@@ -44,7 +44,7 @@ class LeastSquares(base.OutcomeFamily):
     everywhere : whether theta . beta is part of the mean of unobserved pairs too.
     """
 
-    objective = base.Objective("J", rises=False)
+    objective = "J"
     everywhere: ClassVar[bool]
     splits = has_intervals = True
     reads = (

@@ -16,13 +16,13 @@ from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.engine.steps import Steps
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.gamma import noise
-from dcrec_spark.models.families.base import Objective, Observed, OutcomeFamily, SharedNumbers, TableColumn
+from dcrec_spark.models.families.base import Observed, OutcomeFamily, SharedNumbers, TableColumn
 
 
 class Plain(OutcomeFamily):
     """What the rest of the package asks of the family."""
 
-    objective = Objective("J", rises=False)
+    objective = "J"
     unrated_are_zeros = False
     reads = ("regParam",)
 

@@ -9,12 +9,12 @@ w_ui is ``weight`` on the observed pairs and ``unobserved`` (w0) off them. m_ui 
 them too when ``everywhere`` (z = 1: weighted MF, z = 0: probabilistic MF). p_u and q_i are covariates, such as the
 exposure factors, and may have no numbers. h_ui is the confounder: a_hat_ui, or made from it. Rows are
 
-    users   [theta_u, p_u, kappa_u (, b_u) (, gamma_u)]         items   [beta_i, q_i, rho_i (, c_i)]
+    users   [kappa_u, theta_u, p_u (, b_u) (, gamma_u)]         items   [q_i, beta_i, rho_i (, c_i)]
 
 h is the product of the two sides' ``exposure``, so every sum over all pairs is a product of Gram matrices
 (:mod:`dcrec_spark.kernels.ridge_sums`). The shared terms, intercept and common gamma, are solved there too.
 
-    users   unknown [theta_u, kappa_u, b_u, gamma_u]  sources [beta_i, q_i, 1, h_ui]  offset beta_0 + c_i + rho_i . p_u
+    users   unknown [kappa_u, theta_u, b_u, gamma_u]  sources [q_i, beta_i, 1, h_ui]  offset beta_0 + c_i + rho_i . p_u
     items   unknown [beta_i, rho_i, c_i]               sources [theta_u, p_u, 1]
             offset beta_0 + b_u + kappa_u . q_i + gamma_u h_ui
 
@@ -101,13 +101,12 @@ def confounder_sums(
 def known_part(others: Floats, of_users: bool, has_confounder: bool, shared: Shared, design: Design) -> Known:
     """Return the known part of each pair's mean before a side is solved, by row of the other, for :func:`row_systems`.
 
-    others : the other side's rows, items (m, K + Q + P (+ 1)) or users (m, K + P + Q (+ 1) (+ 1)).
+    others : the other side's rows, items (m, Q + K + P (+ 1)) or users (m, Q + K + P (+ 1) (+ 1)).
     of_users : whether the users are solved.
     """
-    rank = design.rank(others, not of_users, has_confounder)
-    of_source, end = _of_all(shared.intercept), rank + design.user_covariates + design.item_covariates
-    slopes = np.ascontiguousarray(others[:, rank + design.covariates(not of_users) : end])
-    known = Known(of_source + others[:, end].astype(np.float64) if design.biases else of_source, slopes=slopes)
+    width, of_source = design.width(others, not of_users, has_confounder), _of_all(shared.intercept)
+    slopes = np.ascontiguousarray(others[:, design.slopes(width, not of_users)])
+    known = Known(of_source + others[:, width].astype(np.float64) if design.biases else of_source, slopes=slopes)
     if not has_confounder:
         return known
     if not design.per_user:
@@ -132,16 +131,15 @@ def row_systems(
 ) -> RowSystems:
     """Set up the normal equations of each row: of users of their preference and confounder weight, jointly.
 
-    others : (m, K + Q + P (+ 1)) the items, or (m, K + P + Q (+ 1) (+ 1)) the users, of the inbox. sums : of
+    others : (m, Q + K + P (+ 1)) the items, or (m, Q + K + P (+ 1) (+ 1)) the users, of the inbox. sums : of
     :mod:`dcrec_spark.kernels.ridge_sums`, over all rows of the other side. known : of :func:`known_part`, if made.
 
-    Returns the system of unknowns (n, K + Q (+ 1) (+ 1)) of users, (n, K + P (+ 1)) of items: factors, slopes, the
+    Returns the system of unknowns (n, Q + K (+ 1) (+ 1)) of users, (n, K + P (+ 1)) of items: factors and slopes, the
     bias, and of users last the confounder weight.
     """
     has_confounder, own_weight = block.has_confounder, block.has_confounder and design.per_user
-    rank, gram = design.rank(others, not of_users, has_confounder), sums["augmented"]
-    locate = TermColumns.of_items if of_users else TermColumns.of_users
-    at = locate(rank, block.exposure.shape[1], design)
+    width, gram = design.width(others, not of_users, has_confounder), sums["augmented"]
+    at = TermColumns.of(width, block.exposure.shape[1], design, not of_users)
     known = known or known_part(others, of_users, has_confounder, shared, design)
     # The known part of each mean times the sources, over all pairs, (n, sources).
     everyone = shared.intercept * gram[at.sources, at.one] + gram[at.sources, at.other].sum(axis=1)
@@ -160,10 +158,11 @@ def row_systems(
         curvature=curvature,
         pull=pull,
         base=design.on_preference * gram[np.ix_(at.sources, at.sources)],
-        ridge=reg.of_rows(block.n_pairs, rank, of_users, design),
+        ridge=reg.of_rows(block.n_pairs, width, of_users, design),
         border=np.zeros((len(everyones), 0)),
         right=-design.on_preference * everyones,
         rank=len(at.sources) - design.biases,
+        first=design.solved(width, of_users).start,
     )
     if own_weight and of_users:
         system = _with_confounder(system, block, gram, at, known, shared, design, reg)
@@ -191,7 +190,7 @@ def _with_confounder(
     exposure, prior = block.exposure.astype(np.float64), reg.confounder
     border, right = np.empty((n, size + 1)), np.empty((n, size + 1))
     border[:, :size] = z_w0 * (exposure @ gram[at.exposure, at.sources])
-    if len(block.low_rank) and z_w0:
+    if block.low_rank is not block.a_hat and z_w0:
         missing = block.a_hat - block.low_rank
         border[:, :size] += z_w0 * row_products(block.row_ptr, block.col, missing, system.full_sources)
     shown = known if design.everywhere else Known(_of_all(shared.intercept))

@@ -3,7 +3,7 @@
 What the model says of any pair is a sum of terms, each a product of a part of the augmented row of its user and one of
 its item (:class:`dcrec_spark.kernels.ridge_terms.TermColumns`)::
 
-    preference  [theta_u, kappa_u, p_u, b_u, 1] . [beta_i, q_i, rho_i, 1, c_i]      own     gamma_u pi_u . lambda_i
+    preference  [kappa_u, theta_u, p_u, b_u, 1] . [q_i, beta_i, rho_i, 1, c_i]      own     gamma_u pi_u . lambda_i
     one         1 . 1                                                               common  pi_u . lambda_i
 
 So the sum over all pairs of one term times another is the product of two blocks of the sides' Gram matrices. J is
@@ -24,12 +24,12 @@ from dcrec_spark.kernels.threads import loop_input, over_rows
 def side_sums(rows: Floats, exposure: Floats, design: Design, is_user: bool) -> Sums:
     """Compute what the other side, the shared terms and the objective need of all rows of a side (float64).
 
-    gram : (K, K) of the factors. augmented : of the rows [theta, p, kappa, (b,) 1, (gamma pi,) (pi)] of users, and
-    [beta, q, rho, 1, (c,) lambda] of items.
+    gram : (K, K) of the factors. augmented : of the rows [kappa, theta, p, (b,) 1, (gamma pi,) (pi)] of users, and
+    [q, beta, rho, 1, (c,) lambda] of items.
 
-    rows : (n, K + P + Q (+ 1) (+ 1)) [theta, p, kappa (, b) (, gamma)], or [beta, q, rho (, c)]. exposure : (n, L).
+    rows : (n, Q + K + P (+ 1) (+ 1)) [kappa, theta, p (, b) (, gamma)], or [q, beta, rho (, c)]. exposure : (n, L).
     """
-    rank = design.rank(rows, is_user, exposure.shape[1] > 0)
+    factors = design.factors(design.width(rows, is_user, exposure.shape[1] > 0))
     one, exposed = np.ones((len(rows), 1)), exposure.astype(np.float64)
     if is_user:
         own_weight = exposure.shape[1] > 0 and design.per_user
@@ -40,7 +40,7 @@ def side_sums(rows: Floats, exposure: Floats, design: Design, is_user: bool) -> 
         parts = [rows[:, :end], one, rows[:, end:], exposed]
     augmented = np.hstack([part.astype(np.float64, copy=False) for part in parts])
     gram = augmented.T @ augmented
-    return {"gram": np.ascontiguousarray(gram[:rank, :rank]), "augmented": gram}
+    return {"gram": np.ascontiguousarray(gram[factors, factors]), "augmented": gram}
 
 
 def penalty(
@@ -51,8 +51,8 @@ def penalty(
     rows : the block's, as :func:`side_sums` takes them.
     """
     own_weight = is_user and block.has_confounder and design.per_user
-    rank = design.rank(rows, is_user, block.has_confounder)
-    penalised = reg.penalty(rows.astype(np.float64, copy=False), block.n_pairs, rank, is_user, design)
+    width = design.width(rows, is_user, block.has_confounder)
+    penalised = reg.penalty(rows.astype(np.float64, copy=False), block.n_pairs, width, is_user, design)
     sums = {"penalty": np.array(penalised)}
     if own_weight:
         departure = rows[:, -1].astype(np.float64) - shared.gamma
@@ -71,15 +71,10 @@ def observed_sums(
     """
     from dcrec_spark.kernels.loops import pairs
 
-    rank = design.rank(rows, is_user, block.has_confounder)
     departs = block.has_confounder and design.per_user
-    given = block.loop_inputs(), loop_input(design.face(rows, rank, is_user)), loop_input(others)
-    shape = (
-        rank + design.user_covariates + design.item_covariates,
-        design.biases,
-        departs and is_user,
-        departs and not is_user,
-    )
+    given = block.loop_inputs(), loop_input(rows), loop_input(others)
+    width = design.width(rows, is_user, block.has_confounder)
+    shape = width, design.biases, departs and is_user, departs and not is_user
     sums = np.empty((len(rows), 6))
     numbers = float(shared.gamma), float(design.unobserved), design.everywhere
     over_rows(pairs.scores, block.row_ptr, *given, *shape, *numbers, sums)
@@ -164,13 +159,13 @@ class _OfShared(NamedTuple):
 
 def _products(users: Mapping[str, Array], items: Mapping[str, Array], design: Design) -> NDArray[np.float64]:
     """Add up, over all pairs, each product of two of the terms preference, own, common and one. (4, 4)."""
-    rank, user_gram, item_gram = len(users["gram"]), users["augmented"], items["augmented"]
-    exposure_rank = len(item_gram) - rank - 1 - design.biases - design.user_covariates - design.item_covariates
-    of_users = TermColumns.of_users(rank, exposure_rank, design).terms
-    of_items = TermColumns.of_items(rank, exposure_rank, design).terms
+    user_gram, item_gram = users["augmented"], items["augmented"]
+    width = len(users["gram"]) + design.user_covariates + design.item_covariates
+    exposure_rank = len(item_gram) - width - 1 - design.biases
+    of_users, of_items = (TermColumns.of(width, exposure_rank, design, is_user).terms for is_user in (True, False))
     products = np.zeros((4, 4))
     for a, b in np.ndindex(4, 4):
-        user_block = user_gram[np.ix_(of_users[a], of_users[b])]
+        user_block = user_gram[of_users[a], of_users[b]]
         if user_block.size:
-            products[a, b] = np.vdot(user_block, item_gram[np.ix_(of_items[a], of_items[b])])
+            products[a, b] = np.vdot(user_block, item_gram[of_items[a], of_items[b]])
     return products

@@ -114,20 +114,21 @@ class RidgeProblem(NamedTuple):
 
     def rows(self, x: ridge.Unknowns) -> tuple[Array, Array]:
         """Users and items as they travel."""
-        users = [x.theta, self.users.covariates, x.kappa, *[x.user_bias[:, None]] * self.design.biases]
+        users = [x.kappa, x.theta, self.users.covariates, *[x.user_bias[:, None]] * self.design.biases]
         if self.users.has_confounder and self.design.per_user:
             users.append(x.weight[:, None])
-        items = [x.beta, self.items.covariates, x.rho, *[x.item_bias[:, None]] * self.design.biases]
+        items = [self.items.covariates, x.beta, x.rho, *[x.item_bias[:, None]] * self.design.biases]
         return np.hstack(users), np.hstack(items)
 
     def unknowns(self, x: ridge.Unknowns, users: Array, items: Array, shared: Shared) -> ridge.Unknowns:
         """The way back; the weights of users without one of their own follow the common one."""
-        rank, biases, (p, q) = x.beta.shape[1], self.design.biases, self.design[5:7]
-        own, end = self.users.has_confounder and self.design.per_user, rank + p + q
+        (p, q), biases = self.design[5:7], self.design.biases
+        factors, end = slice(q, q + x.beta.shape[1]), q + x.beta.shape[1] + p
+        own = self.users.has_confounder and self.design.per_user
         weight = users[:, -1] if own else np.full(len(users), shared.gamma)
-        of_users = users[:, :rank], users[:, end] if biases else x.user_bias, weight
-        of_items = items[:, :rank], items[:, end] if biases else x.item_bias
-        return ridge.Unknowns(*of_users, *of_items, *shared[:2], users[:, rank + p : end], items[:, rank + q : end])
+        of_users = users[:, factors], users[:, end] if biases else x.user_bias, weight
+        of_items = items[:, factors], items[:, end] if biases else x.item_bias
+        return ridge.Unknowns(*of_users, *of_items, *shared[:2], users[:, :q], items[:, end - p : end])
 
     def narrowed(self) -> "RidgeProblem":
         """In single precision."""
@@ -188,9 +189,9 @@ def problem_of(seed: int, kind: str, size: tuple[int, int] | None = None, rank: 
 def block_of(tables: tuple[Array, ...], exposure: Array, leave_one_out: bool) -> RatingBlock:
     entries, none = csr(tables[0]), np.empty(0)
     ratings, weights, h, product = (table[entries.row, entries.col] for table in tables[1:])
-    has = exposure.shape[1] > 0
-    low_rank = product if has and leave_one_out else none
-    return RatingBlock(entries.row_ptr, entries.col, ratings, weights, h if has else none, exposure, low_rank)
+    h = h if exposure.shape[1] else none
+    low_rank = product if exposure.shape[1] and leave_one_out else h
+    return RatingBlock(entries.row_ptr, entries.col, ratings, weights, h, low_rank, exposure)
 
 
 # The Poisson outcome

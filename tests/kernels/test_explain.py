@@ -37,7 +37,7 @@ class Setup(NamedTuple):
 
     def explained(self, reasons: int = 99) -> Explained:
         wanted = every_pair(*self.problem.observed.shape, len(self.problem.users.col), reasons)
-        return explain_ridge(self.system, wanted, self.x.beta.shape[1])
+        return explain_ridge(self.system, wanted, slice(self.x.beta.shape[1]))
 
 
 def every_pair(n_users: int, n_items: int, nonzeros: int, reasons: int = 99) -> Wanted:

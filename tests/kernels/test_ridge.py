@@ -18,11 +18,12 @@ SEEDS = st.integers(0, 2**32)
 def sweep(p: RidgeProblem, x: dense.Unknowns) -> tuple[dense.Unknowns, float, Array]:
     """One sweep of the kernels from the reference's unknowns, J after it, and the users as they were solved."""
     shared = Shared(x.intercept, x.gamma)
-    users = p.design.rows_of(solvers.solve_rows(p.users_system(x)), p.users.covariates, x.beta.shape[1])
+    width = x.beta.shape[1] + sum(p.design[5:7])
+    users = p.design.rows_of(solvers.solve_rows(p.users_system(x)), p.users.covariates, width, True)
     of_users = ridge_sums.side_sums(users, p.users.exposure, p.design, True)
     of_users |= ridge_sums.penalty(users, p.users, True, shared, p.design, p.reg)
     items = solvers.solve_rows(ridge.row_systems(p.items, users, of_users, shared, p.design, p.reg, of_users=False))
-    items = p.design.rows_of(items, p.items.covariates, x.beta.shape[1])
+    items = p.design.rows_of(items, p.items.covariates, width, False)
     of_items = ridge_sums.side_sums(items, p.items.exposure, p.design, False)
     of_items |= ridge_sums.observed_sums(p.items, items, users, shared, p.design)
     of_items |= ridge_sums.penalty(items, p.items, False, shared, p.design, p.reg)
@@ -85,9 +86,8 @@ def test_blocks_beyond_a_piece_of_the_loops_match_the_dense_reference(
 def one_row(block: RatingBlock, row: int, pairs: slice = slice(None)) -> RatingBlock:
     """Some pairs of one row, alone in a block."""
     at = range(block.row_ptr[row], block.row_ptr[row + 1])[pairs]
-    of_pairs = [array[at.start : at.stop] for array in block[1:5]]
-    low_rank = block.low_rank[at.start : at.stop]
-    return RatingBlock(np.array([0, len(at)]), *of_pairs, block.exposure[row : row + 1], low_rank)
+    of_pairs = [array[at.start : at.stop] for array in block[1:6]]
+    return RatingBlock(np.array([0, len(at)]), *of_pairs, block.exposure[row : row + 1])
 
 
 @pytest.mark.parametrize("kind", ["weighted", "biases-global", "pooled-everywhere"])

@@ -140,23 +140,24 @@ class LeastSquares(base.OutcomeFamily):
         return (base.TableColumn("features", self.rank), *bias, *slopes, *gamma, *posterior)
 
     def table_of(self, memory: Arrays, is_user: bool, shared: Shared) -> dict[str, Array]:
-        """Rows are [theta, p, kappa (, b) (, gamma)], [beta, q, rho (, c)]."""
-        rows, rank, both = memory["rows"], self.rank, sum(self.covariates)
-        own = rank + self.covariates[0 if is_user else 1]
-        empty = np.empty((len(rows), 0))
-        table = {"features": rows[:, :rank], "outcome_shape": empty, "outcome_rate": empty}
-        if both:
-            table |= {"covariates": rows[:, rank:own], "slopes": rows[:, own : rank + both]}
+        """Rows are [kappa, theta, p (, b) (, gamma)], [q, beta, rho (, c)]."""
+        rows, (p, q) = memory["rows"], self.covariates
+        empty, width = np.empty((len(rows), 0)), q + self.rank + p
+        table = {"features": rows[:, q : q + self.rank], "outcome_shape": empty, "outcome_rate": empty}
+        if p + q:
+            ends = rows[:, :q], rows[:, q + self.rank : width]
+            table["slopes"], table["covariates"] = ends if is_user else ends[::-1]
         if self.has_biases:
-            table["bias"] = rows[:, rank + both]
+            table["bias"] = rows[:, width]
         if is_user:
             table["gamma"] = rows[:, -1] if self.gamma_per_user else np.full(len(rows), shared.gamma)
         return table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        more = ["covariates", "slopes"] if any(self.covariates) else []
-        more += ["bias"] * self.has_biases + ["gamma"] * (is_user and self.gamma_per_user)
-        return {"rows": np.column_stack([columns["features"], *[columns[name] for name in more]])}
+        names = ["slopes", "features", "covariates"] if is_user else ["covariates", "features", "slopes"]
+        names = names if any(self.covariates) else ["features"]
+        names += ["bias"] * self.has_biases + ["gamma"] * (is_user and self.gamma_per_user)
+        return {"rows": np.column_stack([columns[name] for name in names])}
 
     @classmethod
     def shared_from_json(cls, values: Mapping[str, Any]) -> Shared:
@@ -226,9 +227,14 @@ class GaussianSteps(Steps):
         """Return what a half-step leaves: the next one begins at the rows, they are its memory too."""
         return Update(rows, sums, {"rows": rows})
 
-    def rows_of(self, block: Block, unknowns: Floats) -> Floats:
+    @property
+    def width(self) -> int:
+        """Numbers of a row whose products are the preference."""
+        return self.design.item_covariates + self.rank + self.design.user_covariates
+
+    def rows_of(self, block: Block, unknowns: Floats, is_user: bool) -> Floats:
         """Return solved unknowns with the covariates of a block's rows, as they travel."""
-        return self.design.rows_of(unknowns, covariates_of(block), self.rank)
+        return self.design.rows_of(unknowns, covariates_of(block), self.width, is_user)
 
     def solve(self, system: RowSystems, before: Floats | None) -> Floats:
         """Return the rows of a system after a step from where they were. None: from zeros, by conjugate gradients."""
@@ -290,13 +296,13 @@ def start(inputs: KernelInput, *, model: GaussianSteps) -> Update:
     """Small normal factors by noise of (seed, id) alone, biases of 0, with a memory, known rows start there."""
     uniform = np.clip(noise(model.seed, inputs.block.row_key, model.rank), 2.0**-53, 1 - 2.0**-53)
     factors = (_START_SCALE * ndtri(uniform)).astype(model.precision)
-    zeros = np.zeros((len(factors), model.design.slopes(False) + model.design.biases), factors.dtype)
-    rows = model.rows_of(inputs.block, np.hstack([factors, zeros]))
+    zeros = np.zeros((len(factors), model.design.user_covariates + model.design.biases), factors.dtype)
+    rows = model.rows_of(inputs.block, np.hstack([factors, zeros]), False)
     if inputs.memory:
         known = np.isfinite(inputs.memory["rows"]).all(axis=1)
         rows[known] = inputs.memory["rows"][known]
         # Known rows have the slopes of the model that they come from, and covariates of this fit.
-        rows = model.rows_of(inputs.block, model.design.unknowns(rows, model.rank, False))
+        rows = model.rows_of(inputs.block, model.design.unknowns(rows, model.width, False), False)
     return model.update(rows, ridge_sums.side_sums(rows, _exposure(inputs.block, model.precision), model.design, False))
 
 
@@ -305,12 +311,12 @@ def resume_users(inputs: KernelInput, *, model: GaussianSteps) -> Update:
     exposure = _exposure(inputs.block, model.precision)
     if inputs.memory:
         rows = np.nan_to_num(inputs.memory["rows"].astype(model.precision))
-        unknowns = model.design.unknowns(rows, model.rank, True)
+        unknowns = model.design.unknowns(rows, model.width, True)
     else:
-        width = model.rank + model.design.slopes(True) + model.design.biases
+        width = model.rank + model.design.item_covariates + model.design.biases
         width += exposure.shape[1] > 0 and model.design.per_user
         unknowns = np.zeros((len(exposure), width), model.precision)
-    rows = model.rows_of(inputs.block, unknowns)
+    rows = model.rows_of(inputs.block, unknowns, True)
     return model.update(rows, ridge_sums.side_sums(rows, exposure, model.design, True))
 
 
@@ -323,7 +329,7 @@ def step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: 
         left: Floats = inputs.memory["rows"].astype(model.precision)
         if is_user and ratings.has_confounder and design.per_user:
             left[:, -1] += shared.moved
-        before = design.unknowns(left, model.rank, is_user)
+        before = design.unknowns(left, model.width, is_user)
     rows = model.solve(system, before)
     if inputs.parts:
         for row, half, right in zip(
@@ -332,7 +338,7 @@ def step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: 
             own = slice(row, row + 1)
             rows[own] = model.solve(system.of_row(row, half, right), None if before is None else before[own])
     del system, before  # numbers of each pair: what adds up below takes as many
-    rows = model.rows_of(inputs.block, rows)
+    rows = model.rows_of(inputs.block, rows, is_user)
     sums = ridge_sums.side_sums(rows, ratings.exposure, design, is_user)
     sums |= ridge_sums.penalty(rows, ratings, is_user, shared, design, model.reg)
     if scores:
@@ -360,8 +366,8 @@ def heavy_parts(inputs: KernelInput, update: Update, *, model: GaussianSteps, sh
     """Add up what the pairs of a block of users add to the normal equations of heavy items."""
     ratings = rating_block(heavy_items.transpose(inputs.block), model)
     # What users have slopes on travels with the items.
-    end = model.rank + model.design.item_covariates
-    ratings = ratings._replace(covariates=inputs.inbox[inputs.block[heavy_items.AT], model.rank : end])
+    of_items = inputs.inbox[inputs.block[heavy_items.AT], : model.design.item_covariates]
+    ratings = ratings._replace(covariates=of_items)
     half, right = solvers.sums_over_pairs(ratings, update.rows, update.sums["augmented"], shared, model.design)
     return {"half": half, "right": right}
 
@@ -376,28 +382,28 @@ def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, s
     """Explain the wanted pairs of a block of users, who are solved anew. The memory is what the model has of them."""
     ratings, rows = rating_block(inputs.block, model), inputs.memory["rows"]
     system = system_of(inputs, ratings, model, shared, is_user=True)
-    parts = explain_ridge(system, wanted, model.rank)
-    theta, beta = (np.ascontiguousarray(side[:, : model.rank]) for side in (rows, inputs.inbox))
+    factors = model.design.factors(model.width)
+    parts = explain_ridge(system, wanted, factors)
+    theta, beta = (np.ascontiguousarray(side[:, factors]) for side in (rows, inputs.inbox))
     has_weight = ratings.has_confounder and model.design.per_user
     gamma = rows[:, -1] if has_weight else np.full(len(rows), shared.gamma)
     fitted = inner_products(wanted.row_ptr, wanted.col, theta, beta)
     linear = _covariate_parts(wanted, rows, inputs.inbox, model)
     if model.design.biases:
-        at = model.rank + model.design.user_covariates + model.design.item_covariates
+        at = model.width
         linear |= {"user_bias": rows[rows_of(wanted.row_ptr), at], "item_bias": inputs.inbox[wanted.col, at]}
     return base.BlockExplanation(parts, gamma, theta, beta, parts.preference, fitted, linear)
 
 
 def _covariate_parts(wanted: Wanted, users: Floats, items: Floats, model: GaussianSteps) -> dict[str, Floats]:
     """Return kappa . q + rho . p of each wanted pair, (P,) each: of the exposure's composition, and of features."""
-    design, rank, parts = model.design, model.rank, dict[str, Floats]()
-    if not design.user_covariates + design.item_covariates:
+    parts, factors = dict[str, Floats](), model.design.factors(model.width)
+    if not model.design.user_covariates + model.design.item_covariates:
         return parts
-    users = design.face(users, rank, True)
-    # Now both sides are [factors, numbers that meet the items' covariates, numbers that meet the users'].
-    middle, end = rank + design.item_covariates, rank + design.item_covariates + design.user_covariates
-    first = [*range(rank, rank + model.composition), *range(middle, middle + model.composition)]
-    rest = [*range(rank + model.composition, middle), *range(middle + model.composition, end)]
+    # Covariates of items are before the factors, those of users after them, and the composition comes first in both.
+    item_end, user_end = model.composition, factors.stop + model.composition
+    first = [*range(item_end), *range(factors.stop, user_end)]
+    rest = [*range(item_end, factors.start), *range(user_end, model.width)]
     for name, columns in ((COMPOSITION, first), (FEATURES, rest)):
         of_users, of_items = (np.ascontiguousarray(side[:, columns], np.float64) for side in (users, items))
         parts[name] = inner_products(wanted.row_ptr, wanted.col, of_users, of_items)
@@ -410,7 +416,7 @@ def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is
     rows, inbox = inputs.memory["rows"], inputs.inbox
     system = system_of(inputs, ratings, model, shared, is_user)
     spreads = certainty.spreads(ratings, system, wanted)
-    fitted = model.design.unknowns(rows, model.rank, is_user)
+    fitted = model.design.unknowns(rows, model.width, is_user)
     sums: dict[str, Array] = {"leverage": np.array(spreads.leverage)}
     if not is_user:
         return base.BlockCertainty(spreads.pairs, None, sums, spreads.solved, fitted)
@@ -433,16 +439,16 @@ def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> 
     pairs = block.held_out if held_out else block.fitted
     factor = pairs.value("weight") if not held_out and pairs.has("weight") else np.empty(0)
     rating, weight = ratings_and_weights(pairs.value("rating"), factor, model.alpha, model.precision)
-    a_hat, product = (
-        (pairs.value(name) if pairs.has(name) else np.empty(0)).astype(model.precision, copy=False)
-        for name in ("a_hat", "a_hat_product")
-    )
+    a_hat = (pairs.value("a_hat") if pairs.has("a_hat") else np.empty(0)).astype(model.precision, copy=False)
+    product = a_hat
+    if pairs.has("a_hat_product"):
+        product = pairs.value("a_hat_product").astype(model.precision, copy=False)
     exposure, elsewhere = _exposure(block, model.precision), np.empty(0, np.int64)
     if heavy_items.has_own(block):  # pairs of the fit in blocks of the other side
         elsewhere = np.zeros(len(block.row_key), np.int64)
         elsewhere[block[heavy_items.ROW]] = block[heavy_items.FITTED_PAIRS]
     covariates = covariates_of(block)
-    return RatingBlock(pairs.row_ptr, pairs.col, rating, weight, a_hat, exposure, product, elsewhere, covariates)
+    return RatingBlock(pairs.row_ptr, pairs.col, rating, weight, a_hat, product, exposure, elsewhere, covariates)
 
 
 def covariates_of(block: Block) -> Floats:

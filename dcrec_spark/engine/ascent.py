@@ -227,8 +227,8 @@ class _Ascent:
         """Return the first moment: as the start has it, else from the seed."""
         users, items, steps = self.users, self.items, self.steps
         user_start, item_start = (start.users, start.items) if start else (None, None)
-        user_state = self.live.add(users.half_step(steps.start_users(), previous=user_start))
-        item_state = items.half_step(steps.start_items(), previous=item_start)
+        user_state = self.live.add(users.half_step(steps.start(True), previous=user_start))
+        item_state = items.half_step(steps.start(False), previous=item_start)
         if start:
             earlier = {name: np.array(value) for name, value in start.past.sums.items()}
             item_state = item_state.with_sums({**earlier, **item_state.sums})
@@ -253,7 +253,7 @@ class _Ascent:
 
     def solve_users(self, best: _Moment) -> State:
         """Solve the users from a fixed start."""
-        kernel = with_parts(self.steps.converge_and_score(best.shared), self.steps, best.shared)
+        kernel = with_parts(self.steps.converge(best.shared, scores=True), self.steps, best.shared)
         return self.live.add(self.users.half_step(kernel, best.items))
 
     def final_objective(self, final: State, best: _Moment) -> float | None:
@@ -308,15 +308,15 @@ class _Ascent:
     def _sweep(self, now: _Moment) -> tuple[_Moment, float]:
         steps = self.steps
         if self.acceleration.longest.is_long:
-            steps = steps.with_stride(self.acceleration.stride).balanced(now.users.sums, now.items.sums)
-        kernel = with_parts(steps.users(now.shared), steps, now.shared)
+            steps = steps.accelerated(self.acceleration.stride, now.users.sums, now.items.sums)
+        kernel = with_parts(steps.update(now.shared, True), steps, now.shared)
         user_state = self.live.add(self.users.half_step(kernel, now.items, now.users))
         item_state = self._move_items(steps, now.shared, user_state, now.items)
         objective, shared = steps.conclude(user_state.sums, item_state.sums, now.shared)
         return _Moment(user_state, item_state, shared), objective
 
     def _move_items(self, steps: Steps, shared: Any, user_state: State, before: State) -> State:
-        moved = self.live.add(self.items.half_step(steps.items(shared), user_state, before))
+        moved = self.live.add(self.items.half_step(steps.update(shared, False), user_state, before))
         return self.live.replace(moved, add_scores(self.users, steps, shared, user_state, moved))
 
 

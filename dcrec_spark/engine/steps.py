@@ -36,24 +36,19 @@ class Steps(ABC):
         return None
 
     @abstractmethod
-    def start_users(self) -> Kernel:
-        """Make the first state, from the memory where there is one."""
+    def start(self, is_user: bool) -> Kernel:
+        """Make the first state of a side, from its memory where there is one."""
 
     @abstractmethod
-    def start_items(self) -> Kernel:
-        """Make the first state, from the memory where there is one."""
+    def update(self, shared: Any, is_user: bool) -> Kernel:
+        """Update one side, given the other. Items also add up what :meth:`conclude` needs of the observed pairs."""
 
     @abstractmethod
-    def users(self, shared: Any) -> Kernel:
-        """Update the users, given the items."""
+    def converge(self, shared: Any, is_user: bool = True, scores: bool = False) -> Kernel:
+        """Solve one side, given the other, from a fixed start: the users at the end of a fit, and what is folded in.
 
-    @abstractmethod
-    def items(self, shared: Any) -> Kernel:
-        """Update the items, given the users, and add up over the observed pairs the sums for :meth:`conclude`."""
-
-    @abstractmethod
-    def converge(self, shared: Any, is_user: bool = True) -> Kernel:
-        """Solve one side, given the other, from a fixed start: the users at the end of a fit, and what is folded in."""
+        scores : whether to add up, over the observed pairs, what :meth:`converged_objective` needs.
+        """
 
     @abstractmethod
     def conclude(self, users: Arrays, items: Arrays, shared: Any) -> tuple[float, Any]:
@@ -65,12 +60,8 @@ class Steps(ABC):
 
     # ---- what only some models have
 
-    def converge_and_score(self, shared: Any) -> Kernel:
-        """Solve the users, and add up over the observed pairs the sums for :meth:`converged_objective`."""
-        return self.converge(shared)
-
     def converged_objective(self, users: Arrays, items: Arrays, shared: Any) -> float | None:
-        """Return the objective with the users of :meth:`converge_and_score`. None where it is that of the sweeps."""
+        """Return the objective with users that have converged. None where it is that of the sweeps."""
         return None
 
     def movement(self, items: Arrays) -> float | None:
@@ -80,12 +71,11 @@ class Steps(ABC):
         """
         return None
 
-    def with_stride(self, stride: Stride) -> Self:
-        """Return the same steps with another stride."""
-        return self
+    def accelerated(self, stride: Stride, users: Arrays, items: Arrays) -> Self:
+        """Return the same steps with another stride. They may also move a scale of each factor between the sides.
 
-    def balanced(self, users: Arrays, items: Arrays) -> Self:
-        """Return the same steps, which start from the best scale of each factor, by the sums of both sides."""
+        users, items : the sums of both sides, where the steps begin.
+        """
         return self
 
     def heavy_parts(self, shared: Any) -> PartsOf | None:

@@ -84,14 +84,6 @@ def inner_products(row_ptr: Pointers, col: NDArray[Any], rows: Floats, cols: Flo
     return products
 
 
-def row_sums(row_ptr: Pointers, values: Floats) -> NDArray[np.float64]:
-    """Add up each row's values. (n,), zero for an empty row."""
-    sums, filled = np.zeros(len(row_ptr) - 1), np.flatnonzero(np.diff(row_ptr))
-    if len(filled):
-        sums[filled] = np.add.reduceat(values, row_ptr[filled], dtype=np.float64)
-    return sums
-
-
 def row_products(row_ptr: Pointers, col: NDArray[Any], values: Floats, cols: Floats) -> NDArray[np.float64]:
     """Add up value times cols[i] over each row's nonzeros (u, i). (n, F). values (nnz,), cols (m, F), col (nnz,)."""
     shape = len(row_ptr) - 1, len(cols)

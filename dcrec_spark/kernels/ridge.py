@@ -65,39 +65,6 @@ class Known(NamedTuple):
         return inner_products(block.row_ptr, block.col, covariates, self.slopes.astype(np.float64, copy=False))
 
 
-def pulls(block: RatingBlock, known: Known, design: Design, dtype: Any) -> tuple[Floats, Floats]:
-    """Return curvature w - z w0 and pull w (y - offset) + z w0 shown of each pair. (nnz,) each.
-
-    The offset is the known part of the pair's mean. ``shown`` is its part in the sums over all pairs, which have the
-    product of the exposures in the place of h.
-    """
-    from dcrec_spark.kernels.loops import pairs
-
-    curvature, pull = np.empty(len(block.col), dtype), np.empty(len(block.col), dtype)
-    of = known.of_source, known.of_pairs(block), known.gamma
-    given = (block.loop_inputs(), *map(loop_input, of), float(design.on_preference))
-    over_rows(pairs.pulls, block.row_ptr, *given, curvature, pull)
-    return curvature, pull
-
-
-def confounder_sums(
-    block: RatingBlock, known: Known, shown: Known, design: Design
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Add up what the pairs add to the curvature and to the pull of each row's confounder weight, (n,) each.
-
-    The sums of z w0 h^2 - w0 p^2 and of w0 shown p - z w0 known h, with p the product of the exposures.
-    known, shown : of the preference, on the pair and in the sums over all pairs, without a weight of the confounder.
-    """
-    from dcrec_spark.kernels.loops import pairs
-
-    sums = np.empty((len(block.row_ptr) - 1, 2))
-    of = known.of_source, known.of_pairs(block), shown.of_source, shown.of_pairs(block)
-    given = (block.loop_inputs(), *map(loop_input, of))
-    weights = float(design.unobserved), float(design.on_preference)
-    over_rows(pairs.confounder_sums, block.row_ptr, *given, *weights, sums)
-    return sums[:, 0], sums[:, 1]
-
-
 def known_part(others: Floats, of_users: bool, has_confounder: bool, shared: Shared, design: Design) -> Known:
     """Return the known part of each pair's mean before a side is solved, by row of the other, for :func:`row_systems`.
 
@@ -137,6 +104,8 @@ def row_systems(
     Returns the system of unknowns (n, Q + K (+ 1) (+ 1)) of users, (n, K + P (+ 1)) of items: factors and slopes, the
     bias, and of users last the confounder weight.
     """
+    from dcrec_spark.kernels.loops import pairs
+
     has_confounder, own_weight = block.has_confounder, block.has_confounder and design.per_user
     width, gram = design.width(others, not of_users, has_confounder), sums["augmented"]
     at = TermColumns.of(width, block.exposure.shape[1], design, not of_users)
@@ -149,7 +118,12 @@ def row_systems(
     if has_confounder and not (own_weight and of_users):
         drawn = gram[at.weighted, at.sources] if own_weight else shared.gamma * gram[at.exposure, at.sources]
         everyones += block.exposure @ drawn
-    curvature, pull = pulls(block, known, design, others.dtype)
+    # Of each pair the curvature w - z w0 and the pull w (y - offset) + z w0 shown. The offset is the known part of its
+    # mean, and ``shown`` is that part with the product of the exposures in the place of h.
+    curvature, pull = np.empty(len(block.col), others.dtype), np.empty(len(block.col), others.dtype)
+    of_mean = known.of_source, known.of_pairs(block)
+    given = block.loop_inputs(), *map(loop_input, (*of_mean, known.gamma)), float(design.on_preference)
+    over_rows(pairs.pulls, block.row_ptr, *given, curvature, pull)
     system = RowSystems(
         row_ptr=block.row_ptr,
         col=block.col,
@@ -165,7 +139,7 @@ def row_systems(
         first=design.solved(width, of_users).start,
     )
     if own_weight and of_users:
-        system = _with_confounder(system, block, gram, at, known, shared, design, reg)
+        system = _with_confounder(system, block, gram, at, known, of_mean, shared, design, reg)
     numbers = ("a_hat", "sources", "curvature", "pull", "base", "ridge", "border", "right")
     return system._replace(**{name: getattr(system, name).astype(others.dtype, copy=False) for name in numbers})
 
@@ -176,6 +150,7 @@ def _with_confounder(
     gram: Array,
     at: TermColumns,
     known: Known,
+    of_mean: tuple[Floats, Floats],
     shared: Shared,
     design: Design,
     reg: Regulariser,
@@ -185,6 +160,8 @@ def _with_confounder(
     On observed pairs the sources bring curvature h^2 and pull h. The border and the right side
     correct for the rest: the unobserved pairs' w0 and z w0, and the difference of h and the product.
     """
+    from dcrec_spark.kernels.loops import pairs
+
     n, size = system.right.shape
     w0, z_w0 = design.unobserved, design.on_preference
     exposure, prior = block.exposure.astype(np.float64), reg.confounder
@@ -193,17 +170,19 @@ def _with_confounder(
     if block.low_rank is not block.a_hat and z_w0:
         missing = block.a_hat - block.low_rank
         border[:, :size] += z_w0 * row_products(block.row_ptr, block.col, missing, system.full_sources)
-    shown = known if design.everywhere else Known(_of_all(shared.intercept))
-    square, pulled = confounder_sums(block, known, shown, design)
+    shown = of_mean if design.everywhere else (_of_all(shared.intercept), np.empty(0))
+    added = np.empty((n, 2))
+    given = block.loop_inputs(), *map(loop_input, (*of_mean, *shown)), float(w0), float(z_w0)
+    over_rows(pairs.confounder_sums, block.row_ptr, *given, added)
     # As if no pair were observed, and what observed ones add.
-    border[:, size] = w0 * np.einsum("ul,ul->u", exposure @ gram[at.exposure, at.exposure], exposure) + square
+    border[:, size] = w0 * np.einsum("ul,ul->u", exposure @ gram[at.exposure, at.exposure], exposure) + added[:, 0]
     right[:, :size] = system.right
     biases = gram[at.exposure, at.other].sum(axis=1)
     everyone = shared.intercept * gram[at.exposure, at.one] + design.everywhere * biases
     everyones = exposure @ everyone
     if known.slopes.shape[1] and design.everywhere:
         everyones += np.einsum("ul,ls,us->u", exposure, gram[at.exposure, at.slopes], block.covariates)
-    right[:, size] = prior * shared.gamma - w0 * everyones + pulled
+    right[:, size] = prior * shared.gamma - w0 * everyones + added[:, 1]
     base = np.zeros((size + 1, size + 1))
     base[:size, :size] = system.base
     return system._replace(

@@ -50,25 +50,21 @@ class Valley(Steps):
     def lengths(self) -> list[float]:
         return [stride.length for stride in self.strides]
 
-    def with_stride(self, stride: Stride) -> Self:
+    def accelerated(self, stride: Stride, users: Arrays, items: Arrays) -> Self:
         return replace(self, stride=stride)
 
-    def start_users(self) -> Kernel:
-        return partial(number, value=1.0)
+    def start(self, is_user: bool) -> Kernel:
+        return partial(number, value=1.0 if is_user else 0.5)
 
-    def start_items(self) -> Kernel:
-        return partial(number, value=0.5)
-
-    def users(self, shared: None) -> Kernel:
+    def update(self, shared: None, is_user: bool) -> Kernel:
+        if not is_user:
+            return partial(step, c=self.c, stride=self.stride)
         self.strides.append(self.stride)
         length, momentum = self.stride
         astray = length > self.too_long or momentum > self.too_fast
         return partial(step, c=self.c, stride=Stride(length + 1000.0 * astray, momentum))
 
-    def items(self, shared: None) -> Kernel:
-        return partial(step, c=self.c, stride=self.stride)
-
-    def converge(self, shared: None, is_user: bool = True) -> Kernel:
+    def converge(self, shared: None, is_user: bool = True, scores: bool = False) -> Kernel:
         return partial(rest, c=self.c)
 
     def conclude(self, users: Arrays, items: Arrays, shared: None) -> tuple[float, None]:

@@ -70,26 +70,6 @@ def test_least_squares_matches_the_dense_reference_and_adds_up(seed: int, kind: 
     assert (found.others == 0).all()
 
 
-@kinds
-@examples
-@given(seed=SEEDS)
-def test_what_a_rating_contributes_is_what_it_moves(seed: int, kind: str) -> None:
-    """Without its pull the preference lacks just this; with twice the pull it has it twice."""
-    setup = Setup.of(seed, kind)
-    p, found = setup.problem, setup.explained()
-    at = seed % len(p.users.col)
-    user = int(np.searchsorted(p.users.row_ptr, at, side="right")) - 1
-    own = np.zeros(len(found.preference))
-    pair = np.repeat(np.arange(len(own)), found.n_reasons)[found.reason_at == at]
-    own[pair] = found.contribution[found.reason_at == at]
-    assert set(pair // p.observed.shape[1]) <= {user}
-    for factor in (0.0, 2.0):
-        pull = setup.system.pull.copy()
-        pull[at] *= factor
-        moved = setup._replace(system=setup.system._replace(pull=pull)).explained()
-        assert_same(moved.preference, found.preference + (factor - 1.0) * own, 1e-9)
-
-
 def explained_poisson(p: PoissonProblem) -> tuple[Explained, Array]:
     """And the items of the nonzeros."""
     block, prior, shape, rate = p.users()

@@ -131,8 +131,8 @@ def _assessed(fitted: FittedOutcome, layout: Layout, resources: FitResources) ->
         users, items = (
             resources.add(layout.place(is_user, fitted.table(is_user), family)) for is_user in (True, False)
         )
-        from_users = resources.add(layout.users.half_step(steps.start_users(), previous=users))
-        from_items = resources.add(layout.items.half_step(steps.start_items(), previous=items))
+        from_users = resources.add(layout.users.half_step(steps.start(True), previous=users))
+        from_items = resources.add(layout.items.half_step(steps.start(False), previous=items))
         states = []
         for is_user, side, source, memory, other in (
             (True, layout.users, from_items, users, layout.items),

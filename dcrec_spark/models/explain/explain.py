@@ -67,7 +67,7 @@ def _explained(fitted: FittedOutcome, layout: Layout, n: int, resources: FitReso
     with layout.environment():
         item_memory = resources.add(layout.place(False, fitted.items, family))
         user_memory = resources.add(layout.place(True, fitted.users, family))
-        source = resources.add(layout.items.half_step(steps.start_items(), previous=item_memory))
+        source = resources.add(layout.items.half_step(steps.start(False), previous=item_memory))
         size = layout.items.n_rows, layout.items.n_blocks
         tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
         kernel = partial(explain_block, explainer=explainer, reasons=n, size=size, tolerance=tolerance)

@@ -20,7 +20,7 @@ from dcrec_spark.engine.blocks import Block, Pairs
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.engine.steps import PartsOf, ScoresOf, Steps
-from dcrec_spark.kernels.csr import CountBlock, inner_products, row_products, row_sums
+from dcrec_spark.kernels.csr import CountBlock, inner_products, row_products, rows_of
 from dcrec_spark.kernels.gamma import Floats, best_scale, divergence, geometric_mean, moments, noise, over_relax
 from dcrec_spark.kernels.poisson import converge_shape, drawn_counts, log_rates, rates, update_shape
 
@@ -117,31 +117,19 @@ class GammaPoisson(Steps):
     def shared(self) -> SharedGammas:
         return SharedGammas(self.intercept, None if self.gamma_per_user else self.confounder)
 
-    def with_stride(self, stride: Stride) -> Self:
-        return replace(self, stride=stride)
-
-    def balanced(self, users: Arrays, items: Arrays) -> Self:
-        """Return the same steps from where each factor has its best scale, by the sums of both sides."""
+    def accelerated(self, stride: Stride, users: Arrays, items: Arrays) -> Self:
+        """Return the same steps with another stride, from where each factor has its best scale."""
         sides = [(sums["mean"], float(sums["rows"]), self.prior.shape, self.prior.rate) for sums in (users, items)]
-        return replace(self, scale=best_scale(sides[0], sides[1]).astype(self.precision))
+        return replace(self, stride=stride, scale=best_scale(sides[0], sides[1]).astype(self.precision))
 
-    def start_users(self) -> Kernel:
-        return partial(start, model=self, is_user=True)
+    def start(self, is_user: bool) -> Kernel:
+        return partial(start, model=self, is_user=is_user)
 
-    def start_items(self) -> Kernel:
-        return partial(start, model=self, is_user=False)
+    def update(self, shared: SharedGammas, is_user: bool) -> Kernel:
+        return partial(update, model=self, shared=shared, is_user=is_user)
 
-    def users(self, shared: SharedGammas) -> Kernel:
-        return partial(update, model=self, shared=shared, is_user=True)
-
-    def items(self, shared: SharedGammas) -> Kernel:
-        return partial(update, model=self, shared=shared, is_user=False)
-
-    def converge(self, shared: SharedGammas, is_user: bool = True) -> Kernel:
-        return partial(converge, model=self, shared=shared, is_user=is_user)
-
-    def converge_and_score(self, shared: SharedGammas) -> Kernel:
-        return partial(converge, model=self, shared=shared, is_user=True, scores=True)
+    def converge(self, shared: SharedGammas, is_user: bool = True, scores: bool = False) -> Kernel:
+        return partial(converge, model=self, shared=shared, is_user=is_user, scores=scores)
 
     def heavy_parts(self, shared: SharedGammas) -> PartsOf:
         return partial(heavy_parts, model=self, shared=shared)
@@ -382,7 +370,7 @@ def _rates(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> tuple[Flo
         return rate.astype(model.precision), None
     reach = model.unobserved * (inputs.block["exposure"].astype(np.float64) @ inputs.source_sums["exposure_total"])
     if excess is not None:
-        reach += row_sums(pairs.row_ptr, excess * pairs.value("a_hat"))
+        reach += np.bincount(rows_of(pairs.row_ptr), excess * pairs.value("a_hat"), len(reach))
     gamma_rate = required(model.confounder).rate + reach[:, None]
     return rate.astype(model.precision), gamma_rate.astype(model.precision)
 

@@ -220,21 +220,13 @@ class GaussianSteps(Steps):
     # Of the lengths from 1.3 to 1.9 the best for most models of MovieLens 100K. Momentum after it needs more sweeps.
     longest = Stride(1.7)
 
-    def with_stride(self, stride: Stride) -> Self:
+    def accelerated(self, stride: Stride, users: Arrays, items: Arrays) -> Self:
         return replace(self, stride=stride)
-
-    def update(self, rows: Floats, sums: Arrays) -> Update:
-        """Return what a half-step leaves: the next one begins at the rows, they are its memory too."""
-        return Update(rows, sums, {"rows": rows})
 
     @property
     def width(self) -> int:
         """Numbers of a row whose products are the preference."""
         return self.design.item_covariates + self.rank + self.design.user_covariates
-
-    def rows_of(self, block: Block, unknowns: Floats, is_user: bool) -> Floats:
-        """Return solved unknowns with the covariates of a block's rows, as they travel."""
-        return self.design.rows_of(unknowns, covariates_of(block), self.width, is_user)
 
     def solve(self, system: RowSystems, before: Floats | None) -> Floats:
         """Return the rows of a system after a step from where they were. None: from zeros, by conjugate gradients."""
@@ -249,17 +241,11 @@ class GaussianSteps(Steps):
     def shared(self) -> Shared:
         return Shared(self.first_intercept)
 
-    def start_users(self) -> Kernel:
-        return partial(resume_users, model=self)
+    def start(self, is_user: bool) -> Kernel:
+        return partial(start, model=self, is_user=is_user)
 
-    def start_items(self) -> Kernel:
-        return partial(start, model=self)
-
-    def users(self, shared: Shared) -> Kernel:
-        return partial(step, model=self, shared=shared, is_user=True, scores=False)
-
-    def items(self, shared: Shared) -> Kernel:
-        return partial(step, model=self, shared=shared, is_user=False, scores=True)
+    def update(self, shared: Shared, is_user: bool) -> Kernel:
+        return partial(step, model=self, shared=shared, is_user=is_user, scores=not is_user)
 
     def heavy_parts(self, shared: Shared) -> PartsOf:
         return partial(heavy_parts, model=self, shared=shared)
@@ -267,16 +253,13 @@ class GaussianSteps(Steps):
     def heavy_scores(self, shared: Shared) -> ScoresOf:
         return partial(heavy_scores, model=self, shared=shared)
 
-    def converge(self, shared: Shared, is_user: bool = True) -> Kernel:
-        """One solve, whatever took the steps: given the other side, the minimiser is where it is."""
-        return partial(step, model=self._to_the_end(), shared=shared, is_user=is_user, scores=not is_user)
+    def converge(self, shared: Shared, is_user: bool = True, scores: bool = False) -> Kernel:
+        """One solve, whatever took the steps: given the other side, the minimiser is where it is.
 
-    def converge_and_score(self, shared: Shared) -> Kernel:
-        model = replace(self._to_the_end(), validates=False)  # the items' sweep has judged the held-out pairs
-        return partial(step, model=model, shared=shared, is_user=True, scores=True)
-
-    def _to_the_end(self) -> Self:
-        return replace(self, gradients=0, stride=PLAIN_STEP)
+        The items' sweep has judged the held-out pairs.
+        """
+        model = replace(self, gradients=0, stride=PLAIN_STEP, validates=False)
+        return partial(step, model=model, shared=shared, is_user=is_user, scores=scores)
 
     def converged_objective(self, users: Arrays, items: Arrays, shared: Shared) -> float:
         of_ratings = {name: users[name] for name in ("square", "linear", "curvature")}
@@ -292,32 +275,21 @@ class GaussianSteps(Steps):
         return ridge_sums.held_out_error(items, shared) if "held_square" in items else None
 
 
-def start(inputs: KernelInput, *, model: GaussianSteps) -> Update:
-    """Small normal factors by noise of (seed, id) alone, biases of 0, with a memory, known rows start there."""
-    uniform = np.clip(noise(model.seed, inputs.block.row_key, model.rank), 2.0**-53, 1 - 2.0**-53)
-    factors = (_START_SCALE * ndtri(uniform)).astype(model.precision)
-    zeros = np.zeros((len(factors), model.design.user_covariates + model.design.biases), factors.dtype)
-    rows = model.rows_of(inputs.block, np.hstack([factors, zeros]), False)
+def start(inputs: KernelInput, *, model: GaussianSteps, is_user: bool) -> Update:
+    """Rows that the memory knows. Other users at zero, other items with small normal factors by (seed, id) alone."""
+    block, design = inputs.block, model.design
+    exposure = _exposure(block, model.precision)
+    own_weight = is_user and exposure.shape[1] > 0 and design.per_user
+    rows = np.zeros((len(exposure), model.width + design.biases + own_weight), model.precision)
+    if not is_user:
+        uniform = np.clip(noise(model.seed, block.row_key, model.rank), 2.0**-53, 1 - 2.0**-53)
+        rows[:, design.factors(model.width)] = _START_SCALE * ndtri(uniform)
     if inputs.memory:
         known = np.isfinite(inputs.memory["rows"]).all(axis=1)
         rows[known] = inputs.memory["rows"][known]
-        # Known rows have the slopes of the model that they come from, and covariates of this fit.
-        rows = model.rows_of(inputs.block, model.design.unknowns(rows, model.width, False), False)
-    return model.update(rows, ridge_sums.side_sums(rows, _exposure(inputs.block, model.precision), model.design, False))
-
-
-def resume_users(inputs: KernelInput, *, model: GaussianSteps) -> Update:
-    """Users as the memory has them, with their sums. Zeros where it has none."""
-    exposure = _exposure(inputs.block, model.precision)
-    if inputs.memory:
-        rows = np.nan_to_num(inputs.memory["rows"].astype(model.precision))
-        unknowns = model.design.unknowns(rows, model.width, True)
-    else:
-        width = model.rank + model.design.item_covariates + model.design.biases
-        width += exposure.shape[1] > 0 and model.design.per_user
-        unknowns = np.zeros((len(exposure), width), model.precision)
-    rows = model.rows_of(inputs.block, unknowns, True)
-    return model.update(rows, ridge_sums.side_sums(rows, exposure, model.design, True))
+    # Known rows have the slopes of the model that they come from, and covariates of this fit.
+    rows[:, design.slopes(model.width, not is_user)] = covariates_of(block)
+    return Update(rows, ridge_sums.side_sums(rows, exposure, design, is_user), {"rows": rows})
 
 
 def step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: bool, scores: bool) -> Update:
@@ -338,12 +310,12 @@ def step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: 
             own = slice(row, row + 1)
             rows[own] = model.solve(system.of_row(row, half, right), None if before is None else before[own])
     del system, before  # numbers of each pair: what adds up below takes as many
-    rows = model.rows_of(inputs.block, rows, is_user)
+    rows = design.rows_of(rows, covariates_of(inputs.block), model.width, is_user)
     sums = ridge_sums.side_sums(rows, ratings.exposure, design, is_user)
     sums |= ridge_sums.penalty(rows, ratings, is_user, shared, design, model.reg)
     if scores:
         sums |= _sums_of_pairs(inputs.block, ratings, rows, inputs.inbox, model, shared, is_user)
-    return model.update(rows, sums)
+    return Update(rows, sums, {"rows": rows})  # the next half-step begins at the rows
 
 
 def _sums_of_pairs(

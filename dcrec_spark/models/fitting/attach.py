@@ -40,7 +40,7 @@ def sent(inputs: KernelInput, *, term: ExposureTerm) -> Update:
     sums = {"total": mean.sum(axis=0, dtype=np.float64), "second": (mean.T @ mean).astype(np.float64)}
     if term.composition:
         sums |= {f"{COMPOSITION}_{name}": total for name, total in moments(composition(mean)).items()}
-    return Update(posterior_of(inputs).rows() if term.leave_one_out else mean, sums, {})
+    return Update(Posterior.of(inputs.memory).rows() if term.leave_one_out else mean, sums, {})
 
 
 def means_of(inputs: KernelInput) -> Floats:
@@ -48,17 +48,12 @@ def means_of(inputs: KernelInput) -> Floats:
     return np.asarray(inputs.memory["shape"] / inputs.memory["rate"])
 
 
-def posterior_of(inputs: KernelInput) -> Posterior:
-    """Return the posterior of the block's rows."""
-    return Posterior.of(inputs.memory["shape"], inputs.memory["rate"])
-
-
 def a_hats(inputs: KernelInput, pairs: Pairs, term: ExposureTerm, is_fitted: bool) -> Floats:
     """Return a_hat of some pairs, (nnz,): those of a fit without their own exposure, if the term says so."""
     if not (is_fitted and term.leave_one_out):
         return products(inputs, pairs, term)
     count = pairs.value("exposure_count").astype(np.float64)
-    return leave_one_out(pairs.row_ptr, pairs.col, count, posterior_of(inputs), Posterior.of_rows(inputs.inbox))
+    return leave_one_out(pairs.row_ptr, pairs.col, count, Posterior.of(inputs.memory), Posterior.of_rows(inputs.inbox))
 
 
 def products(inputs: KernelInput, pairs: Pairs, term: ExposureTerm) -> Floats:

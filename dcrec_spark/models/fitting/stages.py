@@ -129,7 +129,6 @@ def fold_in(
     sides = {True: layout.users, False: layout.items}
     with layout.environment():
         memory = resources.add(layout.place(not new_is_user, fitted_table, family))
-        start = steps.start_items() if new_is_user else steps.start_users()
-        fitted = resources.add(sides[not new_is_user].half_step(start, previous=memory))
+        fitted = resources.add(sides[not new_is_user].half_step(steps.start(not new_is_user), previous=memory))
         new = resources.add(sides[new_is_user].half_step(steps.converge(shared, new_is_user), fitted))
     return {new_is_user: new, not new_is_user: fitted}

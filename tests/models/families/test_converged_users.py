@@ -100,8 +100,8 @@ def movement(layout: ProcessLayout, model: GammaPoisson, result: Fit, sweeps: in
     changes, objective = [], np.nan
     for _ in range(sweeps):
         before = users, items
-        users = layout.users.half_step(plain.users(shared), items, users)
-        items = layout.items.half_step(plain.items(shared), users, items)
+        users = layout.users.half_step(plain.update(shared, True), items, users)
+        items = layout.items.half_step(plain.update(shared, False), users, items)
         objective, shared = plain.conclude(users.sums, items.sums, shared)
         memories = [(now.memory_of(0), last.memory_of(0)) for now, last in zip((users, items), before, strict=True)]
         changes.append(max(float(np.abs(a[n] / b[n] - 1).max()) for a, b in memories for n in ("shape", "rate")))

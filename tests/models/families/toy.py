@@ -68,19 +68,13 @@ class PlainSteps(Steps):
     stage = "outcome"
     rises = False
 
-    def start_users(self) -> Kernel:
+    def start(self, is_user: bool) -> Kernel:
         return partial(start, model=self)
 
-    def start_items(self) -> Kernel:
-        return partial(start, model=self)
-
-    def users(self, shared: None) -> Kernel:
+    def update(self, shared: None, is_user: bool) -> Kernel:
         return partial(solve, model=self)
 
-    def items(self, shared: None) -> Kernel:
-        return partial(solve, model=self)
-
-    def converge(self, shared: None, is_user: bool = True) -> Kernel:
+    def converge(self, shared: None, is_user: bool = True, scores: bool = False) -> Kernel:
         return partial(solve, model=self)
 
     def conclude(self, users: Arrays, items: Arrays, shared: None) -> tuple[float, None]:

@@ -24,11 +24,10 @@ from dcrec_spark.models.families import base
 from dcrec_spark.models.families.gamma_poisson import (
     Gamma,
     GammaPoisson,
+    HalfStep,
     SharedGammas,
     at_prior,
-    count_block,
     posteriors,
-    prior_shapes,
 )
 
 NOTHING_SHARED = SharedGammas()
@@ -172,7 +171,8 @@ def explain_rows(
     inputs: KernelInput, wanted: Wanted, *, model: GammaPoisson, shared: SharedGammas
 ) -> base.BlockExplanation:
     """Explain the wanted pairs of a block of users. An update of these from the ratings has to leave them in place."""
-    counts, prior = count_block(inputs, model, shared, is_user=True), prior_shapes(model, is_user=True)
+    half = HalfStep(inputs, model, shared, is_user=True)
+    counts, prior = half.counts(), half.prior
     shape, rate = posteriors(inputs.memory)
     gamma = np.full(len(shape), PoissonOutcome.shared_numbers(shared).gamma)
     if model.gamma_per_user:

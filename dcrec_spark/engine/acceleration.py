@@ -46,11 +46,6 @@ class Stride(NamedTuple):
 PLAIN_STEP = Stride()
 
 
-def sweeps_to(longest: float) -> int:
-    """Return the length of a run of sweeps in which at least one was of the longest kind, or was undone."""
-    return 1 + math.ceil(math.log(longest) / math.log(GROWTH))
-
-
 @dataclass
 class Acceleration:
     """The stride of the next sweep.
@@ -80,7 +75,9 @@ class Acceleration:
         """
         if not self._leads:
             return SMALL_GAINS_WITH_MOMENTUM
-        return 1 if self.stride.length == self.longest.length else sweeps_to(self.longest.length)
+        # In so many sweeps at least one is of the longest kind, or is undone.
+        to_longest = 1 + math.ceil(math.log(self.longest.length) / math.log(GROWTH))
+        return 1 if self.stride.length == self.longest.length else to_longest
 
     @property
     def _leads(self) -> bool:

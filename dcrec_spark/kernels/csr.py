@@ -29,11 +29,6 @@ class CountBlock(NamedTuple):
     a_hat: Floats = NOTHING
     offset: Floats = NOTHING
 
-    def loop_inputs(self, dtype: Any) -> "CountBlock":
-        """Return the block as loops take it, with numbers of one type."""
-        numbers = [loop_input(each, dtype) for each in self[2:]]
-        return CountBlock(loop_input(self.row_ptr), loop_input(self.col), *numbers)
-
 
 def rows_of(row_ptr: Pointers) -> Pointers:
     """Return the row of each nonzero, (nnz,)."""

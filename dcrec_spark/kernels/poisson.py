@@ -21,7 +21,7 @@ import numpy as np
 
 from dcrec_spark.kernels.csr import CountBlock, inner_products
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.threads import loop_input, over, over_rows
+from dcrec_spark.kernels.threads import loop_input, loop_inputs, over, over_rows
 
 
 def update_shape(prior: float | Floats, block: CountBlock, row_geometric_mean: Floats, cols: Floats) -> Floats:
@@ -42,7 +42,7 @@ def drawn_counts(block: CountBlock, row_geometric_mean: Floats, cols: Floats) ->
     from dcrec_spark.kernels.loops import poisson
 
     drawn = np.zeros_like(row_geometric_mean)
-    given = block.loop_inputs(drawn.dtype), *[loop_input(each, drawn.dtype) for each in (row_geometric_mean, cols)]
+    given = loop_inputs(block, drawn.dtype), *[loop_input(each, drawn.dtype) for each in (row_geometric_mean, cols)]
     over_rows(poisson.ratio_sums, block.row_ptr, *given, drawn)
     return drawn
 
@@ -61,7 +61,7 @@ def converge_shape(
     converged = np.empty_like(shape)
     priors = np.broadcast_to(np.asarray(prior, np.float64), shape.shape[1:])
     rates = np.broadcast_to(rate.astype(np.float64), shape.shape)
-    given = block.loop_inputs(shape.dtype), loop_input(cols, shape.dtype), *map(loop_input, (priors, rates, shape))
+    given = loop_inputs(block, shape.dtype), loop_input(cols, shape.dtype), *map(loop_input, (priors, rates, shape))
     over_rows(poisson.converge, block.row_ptr, *given, tol, most, converged)
     return converged
 

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from dcrec_spark.kernels.csr import inner_products, row_products
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, RowSystems, Shared, TermColumns
-from dcrec_spark.kernels.threads import loop_input, over, over_rows
+from dcrec_spark.kernels.threads import loop_input, loop_inputs, over, over_rows
 
 
 def ratings_and_weights(given: Array, factor: Array, alpha: float, dtype: Any) -> tuple[Floats, Floats]:
@@ -122,7 +122,7 @@ def row_systems(
     # mean, and ``shown`` is that part with the product of the exposures in the place of h.
     curvature, pull = np.empty(len(block.col), others.dtype), np.empty(len(block.col), others.dtype)
     of_mean = known.of_source, known.of_pairs(block)
-    given = block.loop_inputs(), *map(loop_input, (*of_mean, known.gamma)), float(design.on_preference)
+    given = loop_inputs(block), *map(loop_input, (*of_mean, known.gamma)), float(design.on_preference)
     over_rows(pairs.pulls, block.row_ptr, *given, curvature, pull)
     system = RowSystems(
         row_ptr=block.row_ptr,
@@ -172,7 +172,7 @@ def _with_confounder(
         border[:, :size] += z_w0 * row_products(block.row_ptr, block.col, missing, system.full_sources)
     shown = of_mean if design.everywhere else (_of_all(shared.intercept), np.empty(0))
     added = np.empty((n, 2))
-    given = block.loop_inputs(), *map(loop_input, (*of_mean, *shown)), float(w0), float(z_w0)
+    given = loop_inputs(block), *map(loop_input, (*of_mean, *shown)), float(w0), float(z_w0)
     over_rows(pairs.confounder_sums, block.row_ptr, *given, added)
     # As if no pair were observed, and what observed ones add.
     border[:, size] = w0 * np.einsum("ul,ul->u", exposure @ gram[at.exposure, at.exposure], exposure) + added[:, 0]

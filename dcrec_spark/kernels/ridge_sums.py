@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, Shared, Sums, TermColumns
-from dcrec_spark.kernels.threads import loop_input, over_rows
+from dcrec_spark.kernels.threads import loop_input, loop_inputs, over_rows
 
 
 def side_sums(rows: Floats, exposure: Floats, design: Design, is_user: bool) -> Sums:
@@ -72,7 +72,7 @@ def observed_sums(
     from dcrec_spark.kernels.loops import pairs
 
     departs = block.has_confounder and design.per_user
-    given = block.loop_inputs(), loop_input(rows), loop_input(others)
+    given = loop_inputs(block), loop_input(rows), loop_input(others)
     width = design.width(rows, is_user, block.has_confounder)
     shape = width, design.biases, departs and is_user, departs and not is_user
     sums = np.empty((len(rows), 6))

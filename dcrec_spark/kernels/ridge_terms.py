@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.threads import loop_input
 
 Array = NDArray[Any]
 Sums = dict[str, NDArray[np.float64]]
@@ -45,11 +44,6 @@ class RatingBlock(NamedTuple):
     @property
     def has_confounder(self) -> bool:
         return bool(self.exposure.shape[1] > 0)
-
-    def loop_inputs(self) -> "RatingBlock":
-        """Return the block as loops take it: numbers of rows are left out."""
-        without = {name: getattr(self, name)[:0] for name in ("exposure", "elsewhere", "covariates")}
-        return RatingBlock(*[loop_input(each) for each in self._replace(**without)])
 
 
 class Design(NamedTuple):
@@ -239,12 +233,6 @@ class RowSystems(NamedTuple):
         if self.has_bias:
             beyond[:, 0] = 1
         return np.hstack([self.sources[:, self.first : self.first + self.rank], beyond])
-
-    def loop_inputs(self) -> "RowSystems":
-        """Return the system as the loops over rows take it, all numbers of one type."""
-        kinds = dict.fromkeys(self._fields[:-2], self.right.dtype) | {"row_ptr": None, "col": None}
-        arrays: dict[str, Any] = {name: loop_input(getattr(self, name), kind) for name, kind in kinds.items()}
-        return self._replace(**arrays)
 
     def of_row(self, row: int, half: Floats, right: Floats) -> "RowSystems":
         """Return the system of one row without nonzeros, whose sums over them are given.

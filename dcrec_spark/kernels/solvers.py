@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.kernels.ridge import row_systems
 from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, RowSystems, Shared
-from dcrec_spark.kernels.threads import over_rows
+from dcrec_spark.kernels.threads import loop_inputs, over_rows
 
 # Numbers of matrices that are assembled at a time: 8 MB of them.
 MATRICES = 1 << 20
@@ -37,7 +37,7 @@ def solve_rows(system: RowSystems) -> Floats:
 def _in_lines(system: RowSystems) -> RowSystems:
     full = system.full_sources
     filled = np.pad(full, ((0, 0), (0, -full.shape[1] % (_LINE // system.right.itemsize))))
-    return system._replace(sources=filled).loop_inputs()
+    return loop_inputs(system._replace(sources=filled), system.right.dtype)
 
 
 def descend(system: RowSystems, start: Floats, steps: int) -> Floats:
@@ -50,7 +50,7 @@ def descend(system: RowSystems, start: Floats, steps: int) -> Floats:
     rows = start.astype(system.right.dtype)
     # The squared residual of a solved row, as a share of its squared length: rounding.
     negligible = float(np.square(np.finfo(rows.dtype).eps))
-    over_rows(conjugate.descend_rows, system.row_ptr, system.loop_inputs(), steps, negligible, rows)
+    over_rows(conjugate.descend_rows, system.row_ptr, loop_inputs(system, rows.dtype), steps, negligible, rows)
     return rows
 
 

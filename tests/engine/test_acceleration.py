@@ -14,7 +14,6 @@ from dcrec_spark.engine.acceleration import (
     PLAIN_STEP,
     REACHED,
     Stride,
-    sweeps_to,
 )
 from dcrec_spark.engine.ascent import Fit, Stopping, alternate
 from dcrec_spark.engine.blocks import Block
@@ -25,7 +24,7 @@ from dcrec_spark.engine.steps import Steps
 
 LONGEST = 1.9
 LONGER = Stride(LONGEST)
-SWEEPS_TO_LONGEST = sweeps_to(LONGEST)
+SWEEPS_TO_LONGEST = 8  # 1.1^7 is more than 1.9
 
 
 @dataclass(frozen=True)

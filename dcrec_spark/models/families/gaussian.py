@@ -237,6 +237,16 @@ class GaussianSteps(Steps):
             solved = solvers.solve_rows(system)
         return solved if before is None else solvers.over_relax(before, solved, self.stride.length)
 
+    def sums_of_pairs(
+        self, block: Block, ratings: RatingBlock, rows: Floats, others: Floats, shared: Shared, is_user: bool
+    ) -> dict[str, Array]:
+        """Add up over a block's pairs what J and the held-out error need."""
+        sums = ridge_sums.observed_sums(ratings, rows, others, shared, self.design, is_user)
+        if self.validates:
+            held_out = rating_block(block, self, held_out=True)
+            sums |= ridge_sums.held_out_sums(held_out, rows, others, shared, self.design, is_user)
+        return sums
+
     @property
     def shared(self) -> Shared:
         return Shared(self.first_intercept)
@@ -314,24 +324,8 @@ def step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: 
     sums = ridge_sums.side_sums(rows, ratings.exposure, design, is_user)
     sums |= ridge_sums.penalty(rows, ratings, is_user, shared, design, model.reg)
     if scores:
-        sums |= _sums_of_pairs(inputs.block, ratings, rows, inputs.inbox, model, shared, is_user)
+        sums |= model.sums_of_pairs(inputs.block, ratings, rows, inputs.inbox, shared, is_user)
     return Update(rows, sums, {"rows": rows})  # the next half-step begins at the rows
-
-
-def _sums_of_pairs(
-    block: Block,
-    ratings: RatingBlock,
-    rows: Floats,
-    others: Floats,
-    model: GaussianSteps,
-    shared: Shared,
-    is_user: bool,
-) -> dict[str, Array]:
-    sums = ridge_sums.observed_sums(ratings, rows, others, shared, model.design, is_user)
-    if model.validates:
-        held_out = rating_block(block, model, held_out=True)
-        sums |= ridge_sums.held_out_sums(held_out, rows, others, shared, model.design, is_user)
-    return sums
 
 
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
@@ -347,7 +341,7 @@ def heavy_parts(inputs: KernelInput, update: Update, *, model: GaussianSteps, sh
 def heavy_scores(inputs: KernelInput, items: Array, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
     """Add up, over the pairs of a block of users with heavy items, (H, K (+ 1)), what a step of items adds up."""
     block, users = heavy_items.heavy_pairs(inputs.block), inputs.memory["rows"]
-    return _sums_of_pairs(block, rating_block(block, model), users, items, model, shared, True)
+    return model.sums_of_pairs(block, rating_block(block, model), users, items, shared, True)
 
 
 def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, shared: Shared) -> base.BlockExplanation:

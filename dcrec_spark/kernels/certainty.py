@@ -88,7 +88,7 @@ def predictions(pairs: RatingBlock, users: Floats, items: Floats, shared: Shared
     pairs : of n users. Their ratings do not count. users : (n, Q + K + P (+ 1) (+ 1)). items : (m, Q + K + P (+ 1)), of
     the inbox.
     """
-    width, row = items.shape[1] - design.biases, rows_of(pairs.row_ptr)
+    width, row = design.width, rows_of(pairs.row_ptr)
     theta, beta = (np.ascontiguousarray(side[:, :width]) for side in (users, items))
     predicted = inner_products(pairs.row_ptr, pairs.col, theta, beta) + shared.intercept
     if design.biases:

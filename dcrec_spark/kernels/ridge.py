@@ -1,6 +1,6 @@
 """Exact least squares over all pairs, at the cost of the observed ones: the normal equations of each row.
 
-:mod:`dcrec_spark.kernels.solvers` solves them, :mod:`dcrec_spark.kernels.solvers` takes steps toward the solution.
+:mod:`dcrec_spark.kernels.solvers` solves them, or takes steps toward the solution.
 
     J = sum_{all u,i} w_ui (y_ui - m_ui - gamma_u h_ui - beta_0)^2 + regularisers
     m_ui = theta_u . beta_i + kappa_u . q_i + rho_i . p_u (+ b_u + c_i)
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from dcrec_spark.kernels.csr import inner_products, row_products
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, RowSystems, Shared, TermColumns
+from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, RowSystems, Shared, TermColumns
 from dcrec_spark.kernels.threads import loop_input, loop_inputs, over, over_rows
 
 
@@ -71,9 +71,10 @@ def known_part(others: Floats, of_users: bool, has_confounder: bool, shared: Sha
     others : the other side's rows, items (m, Q + K + P (+ 1)) or users (m, Q + K + P (+ 1) (+ 1)).
     of_users : whether the users are solved.
     """
-    width, of_source = design.width(others, not of_users, has_confounder), _of_all(shared.intercept)
-    slopes = np.ascontiguousarray(others[:, design.slopes(width, not of_users)])
-    known = Known(of_source + others[:, width].astype(np.float64) if design.biases else of_source, slopes=slopes)
+    of_source, slopes = _of_all(shared.intercept), np.ascontiguousarray(others[:, design.slopes(not of_users)])
+    if design.biases:
+        of_source = of_source + others[:, design.width].astype(np.float64)
+    known = Known(of_source, slopes=slopes)
     if not has_confounder:
         return known
     if not design.per_user:
@@ -92,7 +93,6 @@ def row_systems(
     sums: Mapping[str, Array],
     shared: Shared,
     design: Design,
-    reg: Regulariser,
     of_users: bool,
     known: Known | None = None,
 ) -> RowSystems:
@@ -107,8 +107,7 @@ def row_systems(
     from dcrec_spark.kernels.loops import pairs
 
     has_confounder, own_weight = block.has_confounder, block.has_confounder and design.per_user
-    width, gram = design.width(others, not of_users, has_confounder), sums["augmented"]
-    at = TermColumns.of(width, block.exposure.shape[1], design, not of_users)
+    at, gram = TermColumns.of(design, block.exposure.shape[1], not of_users), sums["augmented"]
     known = known or known_part(others, of_users, has_confounder, shared, design)
     # The known part of each mean times the sources, over all pairs, (n, sources).
     everyone = shared.intercept * gram[at.sources, at.one] + gram[at.sources, at.other].sum(axis=1)
@@ -132,14 +131,14 @@ def row_systems(
         curvature=curvature,
         pull=pull,
         base=design.on_preference * gram[np.ix_(at.sources, at.sources)],
-        ridge=reg.of_rows(block.n_pairs, width, of_users, design),
+        ridge=design.ridge(block.n_pairs, of_users),
         border=np.zeros((len(everyones), 0)),
         right=-design.on_preference * everyones,
         rank=len(at.sources) - design.biases,
-        first=design.solved(width, of_users).start,
+        first=design.solved(of_users).start,
     )
     if own_weight and of_users:
-        system = _with_confounder(system, block, gram, at, known, of_mean, shared, design, reg)
+        system = _with_confounder(system, block, gram, at, known, of_mean, shared, design)
     numbers = ("a_hat", "sources", "curvature", "pull", "base", "ridge", "border", "right")
     return system._replace(**{name: getattr(system, name).astype(others.dtype, copy=False) for name in numbers})
 
@@ -153,7 +152,6 @@ def _with_confounder(
     of_mean: tuple[Floats, Floats],
     shared: Shared,
     design: Design,
-    reg: Regulariser,
 ) -> RowSystems:
     """Add each user's confounder weight to the unknowns.
 
@@ -164,7 +162,7 @@ def _with_confounder(
 
     n, size = system.right.shape
     w0, z_w0 = design.unobserved, design.on_preference
-    exposure, prior = block.exposure.astype(np.float64), reg.confounder
+    exposure, prior = block.exposure.astype(np.float64), design.reg.confounder
     border, right = np.empty((n, size + 1)), np.empty((n, size + 1))
     border[:, :size] = z_w0 * (exposure @ gram[at.exposure, at.sources])
     if block.low_rank is not block.a_hat and z_w0:

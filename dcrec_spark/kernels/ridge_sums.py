@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, Shared, Sums, TermColumns
+from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Shared, Sums, TermColumns
 from dcrec_spark.kernels.threads import loop_input, loop_inputs, over_rows
 
 
@@ -29,7 +29,6 @@ def side_sums(rows: Floats, exposure: Floats, design: Design, is_user: bool) -> 
 
     rows : (n, Q + K + P (+ 1) (+ 1)) [kappa, theta, p (, b) (, gamma)], or [q, beta, rho (, c)]. exposure : (n, L).
     """
-    factors = design.factors(design.width(rows, is_user, exposure.shape[1] > 0))
     one, exposed = np.ones((len(rows), 1)), exposure.astype(np.float64)
     if is_user:
         own_weight = exposure.shape[1] > 0 and design.per_user
@@ -40,21 +39,17 @@ def side_sums(rows: Floats, exposure: Floats, design: Design, is_user: bool) -> 
         parts = [rows[:, :end], one, rows[:, end:], exposed]
     augmented = np.hstack([part.astype(np.float64, copy=False) for part in parts])
     gram = augmented.T @ augmented
-    return {"gram": np.ascontiguousarray(gram[factors, factors]), "augmented": gram}
+    return {"gram": np.ascontiguousarray(gram[design.factors, design.factors]), "augmented": gram}
 
 
-def penalty(
-    rows: Floats, block: RatingBlock, is_user: bool, shared: Shared, design: Design, reg: Regulariser
-) -> dict[str, Array]:
+def penalty(rows: Floats, block: RatingBlock, is_user: bool, shared: Shared, design: Design) -> dict[str, Array]:
     """Compute the regularisers of a block's rows, and the users' squared departures from gamma (float64).
 
     rows : the block's, as :func:`side_sums` takes them.
     """
-    own_weight = is_user and block.has_confounder and design.per_user
-    width = design.width(rows, is_user, block.has_confounder)
-    penalised = reg.penalty(rows.astype(np.float64, copy=False), block.n_pairs, width, is_user, design)
+    penalised = design.penalty(rows.astype(np.float64, copy=False), block.n_pairs, is_user)
     sums = {"penalty": np.array(penalised)}
-    if own_weight:
+    if is_user and block.has_confounder and design.per_user:
         departure = rows[:, -1].astype(np.float64) - shared.gamma
         sums["departure_square"] = np.array(departure @ departure)
     return sums
@@ -73,8 +68,7 @@ def observed_sums(
 
     departs = block.has_confounder and design.per_user
     given = loop_inputs(block), loop_input(rows), loop_input(others)
-    width = design.width(rows, is_user, block.has_confounder)
-    shape = width, design.biases, departs and is_user, departs and not is_user
+    shape = design.width, design.biases, departs and is_user, departs and not is_user
     sums = np.empty((len(rows), 6))
     numbers = float(shared.gamma), float(design.unobserved), design.everywhere
     over_rows(pairs.scores, block.row_ptr, *given, *shape, *numbers, sums)
@@ -105,7 +99,6 @@ def shared_and_objective(
     items: Mapping[str, Array],
     shared: Shared,
     design: Design,
-    reg: Regulariser,
     fit_intercept: bool,
 ) -> tuple[Shared, float]:
     """Solve for the shared terms that minimise J given all else, and J there. J is quadratic in them.
@@ -113,7 +106,7 @@ def shared_and_objective(
     users, items : :func:`side_sums` and :func:`penalty` of all rows, and the items' :func:`observed_sums`.
     fit_intercept : whether beta_0 is free, else it is 0.
     """
-    of_shared = _OfShared.of(users, items, shared, design, reg)
+    of_shared = _OfShared.of(users, items, shared, design)
     solution = np.zeros(len(of_shared.slope))
     free = slice(0 if fit_intercept else 1, len(solution))
     if len(solution[free]):
@@ -123,11 +116,9 @@ def shared_and_objective(
     return Shared(intercept, gamma, moved), of_shared.at(solution)
 
 
-def objective(
-    users: Mapping[str, Array], items: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
-) -> float:
+def objective(users: Mapping[str, Array], items: Mapping[str, Array], shared: Shared, design: Design) -> float:
     """Compute J where the shared terms are those that the rows were solved with, from the sums of both sides."""
-    of_shared = _OfShared.of(users, items, shared, design, reg)
+    of_shared = _OfShared.of(users, items, shared, design)
     return of_shared.at(np.array([shared.intercept, shared.gamma])[: len(of_shared.slope)])
 
 
@@ -139,10 +130,8 @@ class _OfShared(NamedTuple):
     curvature: Array
 
     @classmethod
-    def of(
-        cls, users: Mapping[str, Array], items: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
-    ) -> "_OfShared":
-        w0, has_gamma = design.unobserved, len(items["linear"]) == 2
+    def of(cls, users: Mapping[str, Array], items: Mapping[str, Array], shared: Shared, design: Design) -> "_OfShared":
+        w0, reg, has_gamma = design.unobserved, design.reg, len(items["linear"]) == 2
         product = _products(users, items, design)
         # z p + delta_u h: what departs from gamma is gamma_u - gamma, where the users have a weight of their own.
         residual = np.array([float(design.everywhere), 1.0, -shared.gamma * design.per_user, 0.0])
@@ -160,9 +149,8 @@ class _OfShared(NamedTuple):
 def _products(users: Mapping[str, Array], items: Mapping[str, Array], design: Design) -> NDArray[np.float64]:
     """Add up, over all pairs, each product of two of the terms preference, own, common and one. (4, 4)."""
     user_gram, item_gram = users["augmented"], items["augmented"]
-    width = len(users["gram"]) + design.user_covariates + design.item_covariates
-    exposure_rank = len(item_gram) - width - 1 - design.biases
-    of_users, of_items = (TermColumns.of(width, exposure_rank, design, is_user).terms for is_user in (True, False))
+    exposure_rank = len(item_gram) - design.width - 1 - design.biases
+    of_users, of_items = (TermColumns.of(design, exposure_rank, is_user).terms for is_user in (True, False))
     products = np.zeros((4, 4))
     for a, b in np.ndindex(4, 4):
         user_block = user_gram[of_users[a], of_users[b]]

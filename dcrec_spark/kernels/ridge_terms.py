@@ -46,72 +46,6 @@ class RatingBlock(NamedTuple):
         return bool(self.exposure.shape[1] > 0)
 
 
-class Design(NamedTuple):
-    """Which pairs and rows carry which term.
-
-    unobserved : w0, the weight of the unobserved pairs. everywhere : whether they carry the preference term (z).
-    per_user : whether each user has an own confounder weight, else all share one.
-    pooled : whether the users' weights depart from a common one. biases : whether each row has one.
-    user_covariates, item_covariates : P numbers p_u of each user, on which the items have slopes rho_i, and Q numbers
-    q_i of each item, on which the users have slopes kappa_u.
-
-    Columns of the same place in the rows of both sides belong together, and the preference is the product of the first
-    ones. A row's unknowns are next to each other, at the places of what they are multiplied with::
-
-        users   [kappa, theta, p (, b) (, gamma)]      unknown [kappa, theta], b, gamma
-        items   [q, beta, rho (, c)]                    unknown [beta, rho], c
-    """
-
-    unobserved: float
-    everywhere: bool
-    per_user: bool = True
-    pooled: bool = False
-    biases: bool = False
-    user_covariates: int = 0
-    item_covariates: int = 0
-
-    def width(self, rows: Floats, is_user: bool, has_confounder: bool) -> int:
-        """Return the number Q + K + P of columns whose products are the preference, in rows of this side."""
-        own_weight = is_user and has_confounder and self.per_user
-        return int(rows.shape[1] - self.biases - own_weight)
-
-    def factors(self, width: int) -> slice:
-        """Return the columns of the factors."""
-        return slice(self.item_covariates, width - self.user_covariates)
-
-    def slopes(self, width: int, is_user: bool) -> slice:
-        """Return the columns of the slopes, which are those of the covariates in rows of the other side."""
-        factors = self.factors(width)
-        return slice(0, factors.start) if is_user else slice(factors.stop, width)
-
-    def solved(self, width: int, is_user: bool) -> slice:
-        """Return the columns of factors and slopes."""
-        factors, slopes = self.factors(width), self.slopes(width, is_user)
-        return slice(min(factors.start, slopes.start), max(factors.stop, slopes.stop))
-
-    def unknowns(self, rows: Floats, width: int, is_user: bool) -> Floats:
-        """Return rows without their covariates: [factors and slopes (, bias) (, gamma)]."""
-        solved = self.solved(width, is_user)
-        return rows if solved == slice(0, width) else np.hstack([rows[:, solved], rows[:, width:]])
-
-    def rows_of(self, unknowns: Floats, covariates: Floats, width: int, is_user: bool) -> Floats:
-        """Return solved unknowns with their rows' covariates (n, P) or (n, Q): the inverse of :meth:`unknowns`."""
-        if not covariates.shape[1]:
-            return unknowns
-        at = self.factors(width).stop if is_user else 0
-        return np.hstack([unknowns[:, :at], covariates.astype(unknowns.dtype, copy=False), unknowns[:, at:]])
-
-    @property
-    def on_preference(self) -> float:
-        """Weight z w0 of an unobserved pair in the preference term."""
-        return self.unobserved if self.everywhere else 0.0
-
-    @property
-    def shares_gamma(self) -> bool:
-        """Whether there is one gamma for all users, be it the users' only one or the one that theirs depart from."""
-        return self.pooled or not self.per_user
-
-
 class Regulariser(NamedTuple):
     """1 / prior variance of each part, with unit noise: of both sides' factors, of gamma and slopes, beta_0, biases.
 
@@ -125,22 +59,92 @@ class Regulariser(NamedTuple):
     bias: float = 1.0
     by_count: bool = False
 
-    def of_rows(self, pairs: NDArray[np.int64], width: int, is_user: bool, design: Design) -> Floats:
-        """Return that of the unknowns of each row but gamma, (n, F). A row without ratings counts as one."""
-        regs = np.full((len(pairs), width + design.biases), self.confounder)
-        regs[:, design.factors(width)] = self._count(pairs)[:, None] * self.factor
-        regs[:, width:] = self.bias
-        return design.unknowns(regs, width, is_user)
-
-    def penalty(self, rows: Floats, pairs: NDArray[np.int64], width: int, is_user: bool, design: Design) -> float:
-        """Return the penalty of all rows' factors, slopes and biases. No other array of their size is made."""
-        factors, slopes = rows[:, design.factors(width)], rows[:, design.slopes(width, is_user)]
-        of_factors = self.factor * float(self._count(pairs) @ np.einsum("nk,nk->n", factors, factors))
-        of_slopes = self.confounder * float(np.einsum("nk,nk->", slopes, slopes))
-        return of_factors + of_slopes + (self.bias * float(rows[:, width] @ rows[:, width]) if design.biases else 0.0)
-
-    def _count(self, pairs: NDArray[np.int64]) -> Floats:
+    def counts(self, pairs: NDArray[np.int64]) -> Floats:
+        """Return what multiplies that of each row's factors, (n,). A row without ratings counts as one."""
         return np.maximum(pairs, 1).astype(np.float64) if self.by_count else np.ones(len(pairs))
+
+
+class Design(NamedTuple):
+    """The terms of a model: which pairs and rows carry which, their columns in the rows, and their priors.
+
+    rank : K, of the factors. reg : the priors.
+    unobserved : w0, the weight of the unobserved pairs. everywhere : whether they carry the preference term (z).
+    per_user : whether each user has an own confounder weight, else all share one.
+    pooled : whether the users' weights depart from a common one. biases : whether each row has one.
+    user_covariates, item_covariates : P numbers p_u of each user, on which the items have slopes rho_i, and Q numbers
+    q_i of each item, on which the users have slopes kappa_u.
+
+    Columns of the same place in the rows of both sides belong together, and the preference is the product of the first
+    ones. A row's unknowns are next to each other, at the places of what they are multiplied with::
+
+        users   [kappa, theta, p (, b) (, gamma)]      unknown [kappa, theta], b, gamma
+        items   [q, beta, rho (, c)]                    unknown [beta, rho], c
+    """
+
+    rank: int
+    reg: Regulariser
+    unobserved: float
+    everywhere: bool
+    per_user: bool = True
+    pooled: bool = False
+    biases: bool = False
+    user_covariates: int = 0
+    item_covariates: int = 0
+
+    @property
+    def width(self) -> int:
+        """Number of columns whose products are the preference: Q + K + P."""
+        return self.item_covariates + self.rank + self.user_covariates
+
+    @property
+    def factors(self) -> slice:
+        """The columns of the factors."""
+        return slice(self.item_covariates, self.item_covariates + self.rank)
+
+    def slopes(self, is_user: bool) -> slice:
+        """Return the columns of the slopes, which are those of the covariates in rows of the other side."""
+        return slice(0, self.factors.start) if is_user else slice(self.factors.stop, self.width)
+
+    def solved(self, is_user: bool) -> slice:
+        """Return the columns of factors and slopes."""
+        return slice(0, self.factors.stop) if is_user else slice(self.factors.start, self.width)
+
+    def unknowns(self, rows: Floats, is_user: bool) -> Floats:
+        """Return rows without their covariates: [factors and slopes (, bias) (, gamma)]."""
+        solved = self.solved(is_user)
+        return rows if solved == slice(0, self.width) else np.hstack([rows[:, solved], rows[:, self.width :]])
+
+    def rows_of(self, unknowns: Floats, covariates: Floats, is_user: bool) -> Floats:
+        """Return solved unknowns with their rows' covariates (n, P) or (n, Q): the inverse of :meth:`unknowns`."""
+        if not covariates.shape[1]:
+            return unknowns
+        at = self.factors.stop if is_user else 0
+        return np.hstack([unknowns[:, :at], covariates.astype(unknowns.dtype, copy=False), unknowns[:, at:]])
+
+    @property
+    def on_preference(self) -> float:
+        """Weight z w0 of an unobserved pair in the preference term."""
+        return self.unobserved if self.everywhere else 0.0
+
+    @property
+    def shares_gamma(self) -> bool:
+        """Whether there is one gamma for all users, be it the users' only one or the one that theirs depart from."""
+        return self.pooled or not self.per_user
+
+    def ridge(self, pairs: NDArray[np.int64], is_user: bool) -> Floats:
+        """Return the regularisers of the unknowns of each row but gamma, (n, F). pairs : (n,) how many a row has."""
+        regs = np.full((len(pairs), self.width + self.biases), self.reg.confounder)
+        regs[:, self.factors] = self.reg.counts(pairs)[:, None] * self.reg.factor
+        regs[:, self.width :] = self.reg.bias
+        return self.unknowns(regs, is_user)
+
+    def penalty(self, rows: Floats, pairs: NDArray[np.int64], is_user: bool) -> float:
+        """Return the penalty of all rows' factors, slopes and biases. No other array of their size is made."""
+        factors, slopes, reg = rows[:, self.factors], rows[:, self.slopes(is_user)], self.reg
+        of_factors = reg.factor * float(reg.counts(pairs) @ np.einsum("nk,nk->n", factors, factors))
+        of_slopes = reg.confounder * float(np.einsum("nk,nk->", slopes, slopes))
+        bias = rows[:, self.width] if self.biases else np.empty(0)
+        return of_factors + of_slopes + reg.bias * float(bias @ bias)
 
 
 class Shared(NamedTuple):
@@ -179,17 +183,18 @@ class TermColumns(NamedTuple):
         return slice(self.preference), self.weighted, self.exposure, slice(self.one, self.one + 1)
 
     @classmethod
-    def of(cls, width: int, exposure_rank: int, design: Design, is_user: bool) -> "TermColumns":
-        one, end = width + (design.biases and is_user), width + 1 + design.biases
+    def of(cls, design: Design, exposure_rank: int, is_user: bool) -> "TermColumns":
+        width, end = design.width, design.width + 1 + design.biases
+        one = width + (design.biases and is_user)
         bias = slice(width, one) if is_user else slice(one + 1, end)
-        solved = design.solved(width, not is_user)
+        solved = design.solved(not is_user)
         sources = [*range(solved.start, solved.stop), *[one] * design.biases]
         weighted = exposure = slice(end, end + exposure_rank)
         if is_user:
             weighted = slice(end, end + exposure_rank * design.per_user)
             exposure = slice(weighted.stop, weighted.stop + exposure_rank * design.shares_gamma)
         preference = end if design.biases else width
-        return cls(preference, sources, one, bias, design.slopes(width, is_user), weighted, exposure)
+        return cls(preference, sources, one, bias, design.slopes(is_user), weighted, exposure)
 
 
 class RowSystems(NamedTuple):

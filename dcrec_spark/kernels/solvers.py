@@ -89,8 +89,8 @@ def sums_over_pairs(
 
     Returns (n, F (F + 1) / 2) and (n, F), as :meth:`RowSystems.of_row` takes them. float64.
     """
-    of_nothing = Regulariser(0.0, 0.0, 0.0, 0.0)
-    system = row_systems(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_nothing, of_users=False)
+    design = design._replace(reg=Regulariser(0.0, 0.0, 0.0, 0.0))
+    system = row_systems(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_users=False)
     n, size = system.right.shape
     lower = np.tril_indices(size)
     halves, rights = np.empty((n, len(lower[0]))), np.empty((n, size))

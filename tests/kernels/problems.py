@@ -106,7 +106,6 @@ class RidgeProblem(NamedTuple):
     users: RatingBlock
     items: RatingBlock
     design: Design
-    reg: Regulariser
     dense: ridge.Problem
     start: ridge.Unknowns
     observed: Array
@@ -122,7 +121,7 @@ class RidgeProblem(NamedTuple):
 
     def unknowns(self, x: ridge.Unknowns, users: Array, items: Array, shared: Shared) -> ridge.Unknowns:
         """The way back; the weights of users without one of their own follow the common one."""
-        (p, q), biases = self.design[5:7], self.design.biases
+        (p, q), biases = self.design[-2:], self.design.biases
         factors, end = slice(q, q + x.beta.shape[1]), q + x.beta.shape[1] + p
         own = self.users.has_confounder and self.design.per_user
         weight = users[:, -1] if own else np.full(len(users), shared.gamma)
@@ -141,12 +140,12 @@ class RidgeProblem(NamedTuple):
         """Equations of the users, or of another block of them, given the items."""
         items, shared = self.rows(x)[1], Shared(x.intercept, x.gamma)
         sums = ridge_sums.side_sums(items, self.items.exposure, self.design, False)
-        return kernel.row_systems(block or self.users, items, sums, shared, self.design, self.reg, of_users=True)
+        return kernel.row_systems(block or self.users, items, sums, shared, self.design, of_users=True)
 
     def items_system(self, x: ridge.Unknowns) -> RowSystems:
         users, shared = self.rows(x)[0], Shared(x.intercept, x.gamma)
         sums = ridge_sums.side_sums(users, self.users.exposure, self.design, True)
-        return kernel.row_systems(self.items, users, sums, shared, self.design, self.reg, of_users=False)
+        return kernel.row_systems(self.items, users, sums, shared, self.design, of_users=False)
 
 
 def exposed_counts(rng: np.random.Generator, size: tuple[int, int] | None, largest: int = 1) -> Array:
@@ -160,7 +159,10 @@ def exposed_counts(rng: np.random.Generator, size: tuple[int, int] | None, large
 def problem_of(seed: int, kind: str, size: tuple[int, int] | None = None, rank: int = RANK) -> RidgeProblem:
     """User 0 and the last item are unrated. Of an observed pair h may be another number than the product."""
     w0, everywhere, weight_of, biases, by_count, leave_one_out, *covariates = KINDS[kind]
-    design = Design(w0, everywhere, weight_of != "global", weight_of == "pooled", biases, *covariates)
+    design = Design(
+        *(rank, REG._replace(by_count=by_count), w0, everywhere),
+        *(weight_of != "global", weight_of == "pooled", biases, *covariates),
+    )
     rng = np.random.default_rng(seed)
     observed = exposed_counts(rng, size) > 0
     n_users, n_items = observed.shape
@@ -183,7 +185,7 @@ def problem_of(seed: int, kind: str, size: tuple[int, int] | None = None, rank: 
     tables = (observed, ratings, weights, h, product)
     users = block_of(tables, pi, leave_one_out)._replace(covariates=p)
     items = block_of(tuple(table.T for table in tables), lam, leave_one_out)._replace(covariates=q)
-    return RidgeProblem(users, items, design, REG._replace(by_count=by_count), dense, begin, observed, product)
+    return RidgeProblem(users, items, design, dense, begin, observed, product)
 
 
 def block_of(tables: tuple[Array, ...], exposure: Array, leave_one_out: bool) -> RatingBlock:

@@ -71,14 +71,10 @@ class LeastSquares(base.OutcomeFamily):
         """Alternating least squares. A fit begins at :meth:`first_intercept`."""
         get = self.settings.__getitem__
         unobserved, weight = self.unobserved_weight, get("confounderWeight")
-        factor, bias = get("regParam"), get("biasReg")
+        reg = Regulariser(get("regParam"), get("confounderReg"), INTERCEPT_REG, get("biasReg"), get("regByCount"))
+        which = unobserved, self.everywhere, weight != "global", weight == "pooled", self.has_biases
         return GaussianSteps(
-            rank=self.rank,
-            design=Design(
-                *(unobserved, self.everywhere, weight != "global", weight == "pooled", self.has_biases),
-                *self.covariates,
-            ),
-            reg=Regulariser(factor, get("confounderReg"), INTERCEPT_REG, bias, get("regByCount")),
+            design=Design(self.rank, reg, *which, *self.covariates),
             alpha=self.alpha,
             fit_intercept=get("fitIntercept"),
             seed=get("seed"),
@@ -201,9 +197,7 @@ class GaussianSteps(Steps):
     stride : how far each step goes.
     """
 
-    rank: int
     design: Design
-    reg: Regulariser
     alpha: float
     fit_intercept: bool
     seed: int
@@ -222,11 +216,6 @@ class GaussianSteps(Steps):
 
     def accelerated(self, stride: Stride, users: Arrays, items: Arrays) -> Self:
         return replace(self, stride=stride)
-
-    @property
-    def width(self) -> int:
-        """Numbers of a row whose products are the preference."""
-        return self.design.item_covariates + self.rank + self.design.user_covariates
 
     def solve(self, system: RowSystems, before: Floats | None) -> Floats:
         """Return the rows of a system after a step from where they were. None: from zeros, by conjugate gradients."""
@@ -273,12 +262,10 @@ class GaussianSteps(Steps):
 
     def converged_objective(self, users: Arrays, items: Arrays, shared: Shared) -> float:
         of_ratings = {name: users[name] for name in ("square", "linear", "curvature")}
-        return ridge_sums.objective(users, {**items, **of_ratings}, shared, self.design, self.reg)
+        return ridge_sums.objective(users, {**items, **of_ratings}, shared, self.design)
 
     def conclude(self, users: Arrays, items: Arrays, shared: Shared) -> tuple[float, Shared]:
-        best, objective = ridge_sums.shared_and_objective(
-            users, items, shared, self.design, self.reg, self.fit_intercept
-        )
+        best, objective = ridge_sums.shared_and_objective(users, items, shared, self.design, self.fit_intercept)
         return objective, best
 
     def held_out_loss(self, items: Arrays, shared: Shared) -> float | None:
@@ -290,15 +277,15 @@ def start(inputs: KernelInput, *, model: GaussianSteps, is_user: bool) -> Update
     block, design = inputs.block, model.design
     exposure = _exposure(block, model.precision)
     own_weight = is_user and exposure.shape[1] > 0 and design.per_user
-    rows = np.zeros((len(exposure), model.width + design.biases + own_weight), model.precision)
+    rows = np.zeros((len(exposure), design.width + design.biases + own_weight), model.precision)
     if not is_user:
-        uniform = np.clip(noise(model.seed, block.row_key, model.rank), 2.0**-53, 1 - 2.0**-53)
-        rows[:, design.factors(model.width)] = _START_SCALE * ndtri(uniform)
+        uniform = np.clip(noise(model.seed, block.row_key, design.rank), 2.0**-53, 1 - 2.0**-53)
+        rows[:, design.factors] = _START_SCALE * ndtri(uniform)
     if inputs.memory:
         known = np.isfinite(inputs.memory["rows"]).all(axis=1)
         rows[known] = inputs.memory["rows"][known]
     # Known rows have the slopes of the model that they come from, and covariates of this fit.
-    rows[:, design.slopes(model.width, not is_user)] = covariates_of(block)
+    rows[:, design.slopes(not is_user)] = covariates_of(block)
     return Update(rows, ridge_sums.side_sums(rows, exposure, design, is_user), {"rows": rows})
 
 
@@ -311,7 +298,7 @@ def step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: 
         left: Floats = inputs.memory["rows"].astype(model.precision)
         if is_user and ratings.has_confounder and design.per_user:
             left[:, -1] += shared.moved
-        before = design.unknowns(left, model.width, is_user)
+        before = design.unknowns(left, is_user)
     rows = model.solve(system, before)
     if inputs.parts:
         for row, half, right in zip(
@@ -320,9 +307,9 @@ def step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: 
             own = slice(row, row + 1)
             rows[own] = model.solve(system.of_row(row, half, right), None if before is None else before[own])
     del system, before  # numbers of each pair: what adds up below takes as many
-    rows = design.rows_of(rows, covariates_of(inputs.block), model.width, is_user)
+    rows = design.rows_of(rows, covariates_of(inputs.block), is_user)
     sums = ridge_sums.side_sums(rows, ratings.exposure, design, is_user)
-    sums |= ridge_sums.penalty(rows, ratings, is_user, shared, design, model.reg)
+    sums |= ridge_sums.penalty(rows, ratings, is_user, shared, design)
     if scores:
         sums |= model.sums_of_pairs(inputs.block, ratings, rows, inputs.inbox, shared, is_user)
     return Update(rows, sums, {"rows": rows})  # the next half-step begins at the rows
@@ -348,7 +335,7 @@ def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, s
     """Explain the wanted pairs of a block of users, who are solved anew. The memory is what the model has of them."""
     ratings, rows = rating_block(inputs.block, model), inputs.memory["rows"]
     system = system_of(inputs, ratings, model, shared, is_user=True)
-    factors = model.design.factors(model.width)
+    factors = model.design.factors
     parts = explain_ridge(system, wanted, factors)
     theta, beta = (np.ascontiguousarray(side[:, factors]) for side in (rows, inputs.inbox))
     has_weight = ratings.has_confounder and model.design.per_user
@@ -356,20 +343,20 @@ def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, s
     fitted = inner_products(wanted.row_ptr, wanted.col, theta, beta)
     linear = _covariate_parts(wanted, rows, inputs.inbox, model)
     if model.design.biases:
-        at = model.width
+        at = model.design.width
         linear |= {"user_bias": rows[rows_of(wanted.row_ptr), at], "item_bias": inputs.inbox[wanted.col, at]}
     return base.BlockExplanation(parts, gamma, theta, beta, parts.preference, fitted, linear)
 
 
 def _covariate_parts(wanted: Wanted, users: Floats, items: Floats, model: GaussianSteps) -> dict[str, Floats]:
     """Return kappa . q + rho . p of each wanted pair, (P,) each: of the exposure's composition, and of features."""
-    parts, factors = dict[str, Floats](), model.design.factors(model.width)
+    parts, factors = dict[str, Floats](), model.design.factors
     if not model.design.user_covariates + model.design.item_covariates:
         return parts
     # Covariates of items are before the factors, those of users after them, and the composition comes first in both.
     item_end, user_end = model.composition, factors.stop + model.composition
     first = [*range(item_end), *range(factors.stop, user_end)]
-    rest = [*range(item_end, factors.start), *range(user_end, model.width)]
+    rest = [*range(item_end, factors.start), *range(user_end, model.design.width)]
     for name, columns in ((COMPOSITION, first), (FEATURES, rest)):
         of_users, of_items = (np.ascontiguousarray(side[:, columns], np.float64) for side in (users, items))
         parts[name] = inner_products(wanted.row_ptr, wanted.col, of_users, of_items)
@@ -382,7 +369,7 @@ def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is
     rows, inbox = inputs.memory["rows"], inputs.inbox
     system = system_of(inputs, ratings, model, shared, is_user)
     spreads = certainty.spreads(ratings, system, wanted)
-    fitted = model.design.unknowns(rows, model.width, is_user)
+    fitted = model.design.unknowns(rows, is_user)
     sums: dict[str, Array] = {"leverage": np.array(spreads.leverage)}
     if not is_user:
         return base.BlockCertainty(spreads.pairs, None, sums, spreads.solved, fitted)
@@ -397,7 +384,7 @@ def system_of(
     """Return the normal equations of a block's rows given the inbox."""
     inbox, confounded, design = inputs.inbox, ratings.has_confounder, model.design
     known = inputs.once("known", lambda: ridge.known_part(inbox, is_user, confounded, shared, design))
-    return ridge.row_systems(ratings, inbox, inputs.source_sums, shared, design, model.reg, is_user, known)
+    return ridge.row_systems(ratings, inbox, inputs.source_sums, shared, design, is_user, known)
 
 
 def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> RatingBlock:

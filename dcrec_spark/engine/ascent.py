@@ -5,7 +5,7 @@ The loop owns the states, the checkpoints, the history and the early stop.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -61,10 +61,10 @@ class Past:
 
 
 @dataclass(frozen=True)
-class Start:
-    """Start of a warm fit: states that remember a fitted model, and its shared terms.
+class Moment:
+    """Both sides and the shared terms between two sweeps, and the history of the fit up to there.
 
-    past : of an interrupted fit. A warm start has none.
+    A warm start is one too: states that remember a fitted model, without a past.
     """
 
     users: State
@@ -73,8 +73,8 @@ class Start:
     past: Past = Past()
 
 
-# Called after each sweep with both sides, the shared terms and the past.
-AfterSweep = Callable[[State, State, Any, Past], None]
+# Called after each sweep.
+AfterSweep = Callable[[Moment], None]
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def alternate(
     steps: Steps,
     stop: Stopping,
     listener: Listener,
-    start: Start | None = None,
+    start: Moment | None = None,
     after_sweep: AfterSweep | None = None,
 ) -> Fit:
     """Sweep until the objective converges or the held-out loss stops falling. Then solve the users once more.
@@ -173,7 +173,7 @@ def alternate(
     patience, acceleration = Patience(stop.patience), Acceleration(longest, len(past.objective), past.streak)
     with LiveStates() as live:
         ascent = _Ascent(users, items, steps, stop, live, history, acceleration)
-        now: _Moment | None = ascent.begin(start)
+        now: Moment | None = ascent.begin(start)
         while now is not None:
             best = now
             while not (history.converged or patience.exhausted) and len(history.values) < stop.max_iter:
@@ -183,7 +183,7 @@ def alternate(
                     best = now
                 live.keep_only((now.users, now.items, best.users, best.items))
                 if after_sweep is not None:
-                    after_sweep(now.users, now.items, now.shared, ascent.past(now))
+                    after_sweep(replace(now, past=ascent.past(now)))
                 goes_on = not (history.converged or patience.exhausted)
                 if goes_on and len(history.values) % stop.checkpoint_interval == 0:
                     now, best = _end_lineage(now, best, live)
@@ -203,15 +203,6 @@ def alternate(
 
 
 @dataclass(frozen=True)
-class _Moment:
-    """Both sides and the shared terms between two sweeps."""
-
-    users: State
-    items: State
-    shared: Any
-
-
-@dataclass(frozen=True)
 class _Ascent:
     """What all sweeps of a fit work with."""
 
@@ -223,7 +214,7 @@ class _Ascent:
     history: History
     acceleration: Acceleration
 
-    def begin(self, start: Start | None) -> _Moment:
+    def begin(self, start: Moment | None) -> Moment:
         """Return the first moment: as the start has it, else from the seed."""
         users, items, steps = self.users, self.items, self.steps
         user_start, item_start = (start.users, start.items) if start else (None, None)
@@ -232,9 +223,9 @@ class _Ascent:
         if start:
             earlier = {name: np.array(value) for name, value in start.past.sums.items()}
             item_state = item_state.with_sums({**earlier, **item_state.sums})
-        return _Moment(user_state, self.live.add(item_state), start.shared if start else steps.shared)
+        return Moment(user_state, self.live.add(item_state), start.shared if start else steps.shared)
 
-    def climb(self, now: _Moment) -> _Moment:
+    def climb(self, now: Moment) -> Moment:
         """Sweep with the next stride or, if that makes the objective worse, from the same moment with plain steps."""
         after, objective = self._sweep(now)
         if self.acceleration.stride.is_long and not self.history.improved_by(objective):
@@ -245,24 +236,24 @@ class _Ascent:
         self.acceleration.grow()
         return after
 
-    def past(self, now: _Moment) -> Past:
+    def past(self, now: Moment) -> Past:
         """Return the history up to now."""
         numbers = {name: float(value) for name, value in now.items.sums.items() if np.ndim(value) == 0}
         history = self.history
         return Past(tuple(history.values), history.converged, history.small_gains, self.acceleration.streak, numbers)
 
-    def solve_users(self, best: _Moment) -> State:
+    def solve_users(self, best: Moment) -> State:
         """Solve the users from a fixed start."""
         kernel = with_parts(self.steps.converge(best.shared, scores=True), self.steps, best.shared)
         return self.live.add(self.users.half_step(kernel, best.items))
 
-    def final_objective(self, final: State, best: _Moment) -> float | None:
+    def final_objective(self, final: State, best: Moment) -> float | None:
         """Return the objective with solved users. None before any sweep, and where the steps don't compute it."""
         if not self.history.values:
             return None
         return self.steps.converged_objective(final.sums, best.items.sums, best.shared)
 
-    def improve(self, final: State, best: _Moment) -> tuple[State, _Moment]:
+    def improve(self, final: State, best: Moment) -> tuple[State, Moment]:
         """Update the items and solve the users again, until the objective is no worse than the last sweep's.
 
         Where it stays worse, a fit that looks for a fixed point goes on to one.
@@ -275,12 +266,12 @@ class _Ascent:
                 break
             item_state = self._move_items(self.steps, best.shared, final, best.items)
             _, shared = self.steps.conclude(final.sums, item_state.sums, best.shared)
-            best = _Moment(final, item_state, shared)
+            best = Moment(final, item_state, shared)
             final = self.solve_users(best)
             self.live.keep_only((final, item_state))
         return final, best
 
-    def refutation(self, final: State, best: _Moment) -> _Moment | None:
+    def refutation(self, final: State, best: Moment) -> Moment | None:
         """Return where to sweep on if solved users and the items are no fixed point, by a plain step of the items."""
         history, steps = self.history, self.steps
         if not self._seeks_fixed_point(best):
@@ -293,9 +284,9 @@ class _Ascent:
         history.converged, history.small_gains = False, 0
         self.acceleration.grow()
         self.acceleration.reset()
-        return _Moment(final, item_state, shared)
+        return Moment(final, item_state, shared)
 
-    def _seeks_fixed_point(self, best: _Moment) -> bool:
+    def _seeks_fixed_point(self, best: Moment) -> bool:
         """Whether the fit has converged, and looks for a fixed point."""
         is_over = not self.history.converged or len(self.history.values) >= self.stop.max_iter
         return self.stop.still < 1.0 and not is_over and self.steps.movement(best.items.sums) is not None
@@ -305,7 +296,7 @@ class _Ascent:
         movement = self.steps.movement(items.sums)
         return movement is not None and movement > self.stop.still
 
-    def _sweep(self, now: _Moment) -> tuple[_Moment, float]:
+    def _sweep(self, now: Moment) -> tuple[Moment, float]:
         steps = self.steps
         if self.acceleration.longest.is_long:
             steps = steps.accelerated(self.acceleration.stride, now.users.sums, now.items.sums)
@@ -313,20 +304,20 @@ class _Ascent:
         user_state = self.live.add(self.users.half_step(kernel, now.items, now.users))
         item_state = self._move_items(steps, now.shared, user_state, now.items)
         objective, shared = steps.conclude(user_state.sums, item_state.sums, now.shared)
-        return _Moment(user_state, item_state, shared), objective
+        return Moment(user_state, item_state, shared), objective
 
     def _move_items(self, steps: Steps, shared: Any, user_state: State, before: State) -> State:
         moved = self.live.add(self.items.half_step(steps.update(shared, False), user_state, before))
         return self.live.replace(moved, add_scores(self.users, steps, shared, user_state, moved))
 
 
-def _end_lineage(now: _Moment, best: _Moment, live: LiveStates) -> tuple[_Moment, _Moment]:
+def _end_lineage(now: Moment, best: Moment, live: LiveStates) -> tuple[Moment, Moment]:
     """Return both moments from reliable checkpoints. A state in both is written once."""
     states = {id(s): s for s in (now.users, now.items, best.users, best.items)}
     ended = {key: live.add(state.checkpoint()) for key, state in states.items()}
     live.keep_only(ended.values())
 
-    def from_checkpoint(moment: _Moment) -> _Moment:
-        return _Moment(ended[id(moment.users)], ended[id(moment.items)], moment.shared)
+    def from_checkpoint(moment: Moment) -> Moment:
+        return Moment(ended[id(moment.users)], ended[id(moment.items)], moment.shared)
 
     return from_checkpoint(now), from_checkpoint(best)

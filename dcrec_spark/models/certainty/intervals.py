@@ -128,9 +128,7 @@ def _assessed(fitted: FittedOutcome, layout: Layout, resources: FitResources) ->
     steps = family.steps(layout, precision="float64")
     tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
     with layout.environment():
-        users, items = (
-            resources.add(layout.place(is_user, fitted.table(is_user), family)) for is_user in (True, False)
-        )
+        users, items = layout.place_both((fitted.users, fitted.items), family, resources)
         from_users = resources.add(layout.users.half_step(steps.start(True), previous=users))
         from_items = resources.add(layout.items.half_step(steps.start(False), previous=items))
         states = []

@@ -150,8 +150,5 @@ class FittedOutcome:
     def exposure_states(self, exposure: Family, layout: Layout, resources: FitResources) -> tuple[State, State]:
         """Return the exposure factors of the model's users and items as the states of a layout's blocks."""
         with layout.environment():
-            users, items = (
-                resources.add(layout.place(is_user, self.exposure_table(is_user), exposure))
-                for is_user in (True, False)
-            )
-        return users, items
+            tables = self.exposure_table(True), self.exposure_table(False)
+            return layout.place_both(tables, exposure, resources)

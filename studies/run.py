@@ -110,8 +110,8 @@ def _blend_weights(predicted: Mapping[str, Array], rating: Array) -> dict[str, f
     """Return the weights above 0 of rows, by their predictions of the validation. Of no rows there are none."""
     if not predicted:
         return {}
-    columns = np.column_stack([*predicted.values()])
-    weights = least_squares_on_simplex(columns.T @ columns, columns.T @ rating)
+    columns = np.column_stack([*predicted.values(), rating])
+    weights = least_squares_on_simplex(columns.T @ columns)
     return {row: float(weight) for row, weight in zip(predicted, weights, strict=True) if weight > 0}
 
 

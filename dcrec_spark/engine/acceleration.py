@@ -18,9 +18,7 @@ objective is exact, so it never moves the wrong way, as in plain ascent.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self, runtime_checkable
-
-from dcrec_spark.engine.cells import Arrays
+from typing import NamedTuple
 
 GROWTH = 1.1
 # Sweeps of longer steps before momentum takes over.
@@ -48,57 +46,17 @@ class Stride(NamedTuple):
 PLAIN_STEP = Stride()
 
 
-def sweeps_to(longest: float) -> int:
-    """Return the length of a run of sweeps in which at least one was of the longest kind, or was undone."""
-    return 1 + math.ceil(math.log(longest) / math.log(GROWTH))
-
-
-@runtime_checkable
-class Accelerating(Protocol):
-    """Steps of a model that support longer steps or momentum."""
-
-    @property
-    def accelerates(self) -> bool:
-        """Whether to use them, else all steps are plain."""
-
-    @property
-    def longest(self) -> Stride:
-        """The largest length, below 2, where over-relaxation ceases to converge, and momentum, below 1."""
-
-    def with_stride(self, stride: Stride) -> Self:
-        """Return the same steps with another stride."""
-
-
-@runtime_checkable
-class Balancing(Protocol):
-    """Steps of a model of products, where a scale of each factor can be moved between the sides."""
-
-    def balanced(self, users: Arrays, items: Arrays) -> Self:
-        """Return the same steps, which start from the best scale of each factor, by the sums of both sides."""
-
-
 @dataclass
 class Acceleration:
     """The stride of the next sweep.
 
-    longest : the model's. sweeps : made so far. streak : sweeps in succession without one that was undone.
+    longest : the model's, plain where it supports no other. sweeps : made so far. streak : sweeps in succession without
+    one that was undone.
     """
 
     longest: Stride = PLAIN_STEP
     sweeps: int = 0
     streak: int = 0
-
-    @classmethod
-    def of(cls, steps: object, sweeps: int, streak: int) -> Self:
-        """Continue after so many sweeps. Strides stay plain if the model supports no others."""
-        return cls(
-            steps.longest if isinstance(steps, Accelerating) and steps.accelerates else PLAIN_STEP, sweeps, streak
-        )
-
-    @property
-    def is_on(self) -> bool:
-        """Whether steps may be long."""
-        return self.longest.is_long
 
     @property
     def stride(self) -> Stride:
@@ -117,7 +75,9 @@ class Acceleration:
         """
         if not self._leads:
             return SMALL_GAINS_WITH_MOMENTUM
-        return 1 if self.stride.length == self.longest.length else sweeps_to(self.longest.length)
+        # In so many sweeps at least one is of the longest kind, or is undone.
+        to_longest = 1 + math.ceil(math.log(self.longest.length) / math.log(GROWTH))
+        return 1 if self.stride.length == self.longest.length else to_longest
 
     @property
     def _leads(self) -> bool:

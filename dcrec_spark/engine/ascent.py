@@ -1,22 +1,21 @@
 """The loop of every fit: users, items, shared terms, until the objective converges.
 
-A model supplies its ``Steps``: kernels for both sides, and what to do with their sums. The loop owns the states, the
-checkpoints, the history and the early stop.
+A model supplies its :class:`~dcrec_spark.engine.steps.Steps`: kernels for both sides, and what to do with their sums.
+The loop owns the states, the checkpoints, the history and the early stop.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Self
 
 import numpy as np
 
-from dcrec_spark.engine.acceleration import Accelerating, Acceleration, Balancing
-from dcrec_spark.engine.cells import Arrays
+from dcrec_spark.engine.acceleration import PLAIN_STEP, Acceleration
 from dcrec_spark.engine.convergence import SLACK, History, Listener, Patience
 from dcrec_spark.engine.heavy_items import add_scores, with_parts
-from dcrec_spark.engine.kernel_input import Kernel
 from dcrec_spark.engine.sides import Side, State, destroy, needed_by
+from dcrec_spark.engine.steps import Steps
 
 # Largest relative change of the items at a fixed point, in units of tol: 1e-3 with tol = 1e-8. The default, 1e-5, asks
 # for no fixed point: sweeping on would take half as many sweeps again for 0.07 % of the ELBO of MovieLens 100K.
@@ -24,66 +23,6 @@ STILL = 1e5
 # At most so many item updates follow where solving the users has made the objective worse. A fixed point takes more of
 # them: 50 to 110 on MovieLens 100K with tol = 1e-8, after 430 to 490 sweeps.
 EXTRA_SWEEPS = 10
-
-
-class Steps(Protocol):
-    """Coordinate ascent of one model."""
-
-    @property
-    def stage(self) -> str:
-        """Its name in logs and errors."""
-
-    @property
-    def rises(self) -> bool:
-        """Whether the objective is a bound to raise, not a loss to lower."""
-
-    @property
-    def remembers(self) -> bool:
-        """Whether an update of a side starts from that side's last state."""
-
-    @property
-    def shared(self) -> Any:
-        """Initial shared terms: the intercept, a global gamma."""
-
-    def start_users(self) -> Kernel:
-        """Make the first state. Used only if the model remembers."""
-
-    def start_items(self) -> Kernel:
-        """Make the first state."""
-
-    def users(self, shared: Any) -> Kernel:
-        """Update the users, given the items."""
-
-    def items(self, shared: Any) -> Kernel:
-        """Update the items, given the users, and add up over the observed pairs the sums for :meth:`conclude`."""
-
-    def converge(self, shared: Any, is_user: bool = True) -> Kernel:
-        """Solve one side, given the other, from a fixed start: the users at the end of a fit, and what is folded in."""
-
-    def conclude(self, users: Arrays, items: Arrays, shared: Any) -> tuple[float, Any]:
-        """Return the objective of the sweep, and the shared terms of the next one."""
-
-    def held_out_loss(self, items: Arrays, shared: Any) -> float | None:
-        """Return the loss of the held-out pairs, if there are any. Smaller is better."""
-
-
-@runtime_checkable
-class Scoring(Protocol):
-    """Steps that compute the objective after :meth:`Steps.converge`, whose optimum may not be that of the sweeps."""
-
-    def converge_and_score(self, shared: Any) -> Kernel:
-        """Solve the users, and add up over the observed pairs the sums for :meth:`converged_objective`."""
-
-    def converged_objective(self, users: Arrays, items: Arrays, shared: Any) -> float:
-        """Return the objective with the users of :meth:`converge_and_score`, by their sums."""
-
-
-@runtime_checkable
-class Confirming(Protocol):
-    """Steps whose rows may have several optima, so that solved users can be far from those of the sweeps."""
-
-    def movement(self, items: Arrays) -> float:
-        """Return a bound of the largest relative change of the items' numbers by their last step, from its sums."""
 
 
 @dataclass(frozen=True)
@@ -122,20 +61,20 @@ class Past:
 
 
 @dataclass(frozen=True)
-class Start:
-    """Start of a warm fit: states that remember a fitted model, and its shared terms.
+class Moment:
+    """Both sides and the shared terms between two sweeps, and the history of the fit up to there.
 
-    users : None if the model does not remember them. past : of an interrupted fit. A warm start has none.
+    A warm start is one too: states that remember a fitted model, without a past.
     """
 
-    users: State | None
+    users: State
     items: State
     shared: Any
     past: Past = Past()
 
 
-# Called after each sweep with both sides (the users if the model remembers them), the shared terms and the past.
-AfterSweep = Callable[[State | None, State, Any, Past], None]
+# Called after each sweep.
+AfterSweep = Callable[[Moment], None]
 
 
 @dataclass(frozen=True)
@@ -188,7 +127,7 @@ class LiveStates:
         self._alive = [other if alive is state else alive for alive in self._alive]
         return other
 
-    def keep_only(self, wanted: Iterable[State | None]) -> None:
+    def keep_only(self, wanted: Iterable[State]) -> None:
         """Release all states but these."""
         wanted_ids = {id(state) for state in wanted}
         alive = [state for state in self._alive if id(state) in wanted_ids]
@@ -209,7 +148,7 @@ def alternate(
     steps: Steps,
     stop: Stopping,
     listener: Listener,
-    start: Start | None = None,
+    start: Moment | None = None,
     after_sweep: AfterSweep | None = None,
 ) -> Fit:
     """Sweep until the objective converges or the held-out loss stops falling. Then solve the users once more.
@@ -230,10 +169,11 @@ def alternate(
         converged=past.converged,
         small_gains=past.small_gains,
     )
-    patience, acceleration = Patience(stop.patience), Acceleration.of(steps, len(past.objective), past.streak)
+    longest = steps.longest if steps.accelerates else PLAIN_STEP
+    patience, acceleration = Patience(stop.patience), Acceleration(longest, len(past.objective), past.streak)
     with LiveStates() as live:
         ascent = _Ascent(users, items, steps, stop, live, history, acceleration)
-        now: _Moment | None = ascent.begin(start)
+        now: Moment | None = ascent.begin(start)
         while now is not None:
             best = now
             while not (history.converged or patience.exhausted) and len(history.values) < stop.max_iter:
@@ -243,7 +183,7 @@ def alternate(
                     best = now
                 live.keep_only((now.users, now.items, best.users, best.items))
                 if after_sweep is not None:
-                    after_sweep(now.users, now.items, now.shared, ascent.past(now))
+                    after_sweep(replace(now, past=ascent.past(now)))
                 goes_on = not (history.converged or patience.exhausted)
                 if goes_on and len(history.values) % stop.checkpoint_interval == 0:
                     now, best = _end_lineage(now, best, live)
@@ -263,15 +203,6 @@ def alternate(
 
 
 @dataclass(frozen=True)
-class _Moment:
-    """Both sides and the shared terms between two sweeps. The users only if the model remembers them."""
-
-    users: State | None
-    items: State
-    shared: Any
-
-
-@dataclass(frozen=True)
 class _Ascent:
     """What all sweeps of a fit work with."""
 
@@ -283,20 +214,18 @@ class _Ascent:
     history: History
     acceleration: Acceleration
 
-    def begin(self, start: Start | None) -> _Moment:
+    def begin(self, start: Moment | None) -> Moment:
         """Return the first moment: as the start has it, else from the seed."""
         users, items, steps = self.users, self.items, self.steps
         user_start, item_start = (start.users, start.items) if start else (None, None)
-        user_state = (
-            self.live.add(users.half_step(steps.start_users(), previous=user_start)) if steps.remembers else None
-        )
-        item_state = items.half_step(steps.start_items(), previous=item_start)
+        user_state = self.live.add(users.half_step(steps.start(True), previous=user_start))
+        item_state = items.half_step(steps.start(False), previous=item_start)
         if start:
             earlier = {name: np.array(value) for name, value in start.past.sums.items()}
             item_state = item_state.with_sums({**earlier, **item_state.sums})
-        return _Moment(user_state, self.live.add(item_state), start.shared if start else steps.shared)
+        return Moment(user_state, self.live.add(item_state), start.shared if start else steps.shared)
 
-    def climb(self, now: _Moment) -> _Moment:
+    def climb(self, now: Moment) -> Moment:
         """Sweep with the next stride or, if that makes the objective worse, from the same moment with plain steps."""
         after, objective = self._sweep(now)
         if self.acceleration.stride.is_long and not self.history.improved_by(objective):
@@ -307,94 +236,88 @@ class _Ascent:
         self.acceleration.grow()
         return after
 
-    def past(self, now: _Moment) -> Past:
+    def past(self, now: Moment) -> Past:
         """Return the history up to now."""
         numbers = {name: float(value) for name, value in now.items.sums.items() if np.ndim(value) == 0}
         history = self.history
         return Past(tuple(history.values), history.converged, history.small_gains, self.acceleration.streak, numbers)
 
-    def solve_users(self, best: _Moment) -> State:
+    def solve_users(self, best: Moment) -> State:
         """Solve the users from a fixed start."""
-        steps = self.steps
-        kernel = steps.converge_and_score(best.shared) if isinstance(steps, Scoring) else steps.converge(best.shared)
-        return self.live.add(self.users.half_step(with_parts(kernel, steps, best.shared), best.items))
+        kernel = with_parts(self.steps.converge(best.shared, scores=True), self.steps, best.shared)
+        return self.live.add(self.users.half_step(kernel, best.items))
 
-    def final_objective(self, final: State, best: _Moment) -> float | None:
+    def final_objective(self, final: State, best: Moment) -> float | None:
         """Return the objective with solved users. None before any sweep, and where the steps don't compute it."""
-        if not (self.history.values and isinstance(self.steps, Scoring)):
+        if not self.history.values:
             return None
         return self.steps.converged_objective(final.sums, best.items.sums, best.shared)
 
-    def improve(self, final: State, best: _Moment) -> tuple[State, _Moment]:
+    def improve(self, final: State, best: Moment) -> tuple[State, Moment]:
         """Update the items and solve the users again, until the objective is no worse than the last sweep's.
 
         Where it stays worse, a fit that looks for a fixed point goes on to one.
         """
-        confirming = self._confirming()
-        for sweep in range(EXTRA_SWEEPS if confirming is None else max(EXTRA_SWEEPS, self.stop.max_iter)):
+        for sweep in range(max(EXTRA_SWEEPS, self.stop.max_iter if self._seeks_fixed_point(best) else 0)):
             objective = self.final_objective(final, best)
             if objective is None or not self.history.worsened_by(objective):
                 break
-            if confirming and sweep >= EXTRA_SWEEPS and confirming.movement(best.items.sums) <= self.stop.still:
+            if sweep >= EXTRA_SWEEPS and not self._moves(best.items):
                 break
             item_state = self._move_items(self.steps, best.shared, final, best.items)
             _, shared = self.steps.conclude(final.sums, item_state.sums, best.shared)
-            best = _Moment(None, item_state, shared)
+            best = Moment(final, item_state, shared)
             final = self.solve_users(best)
             self.live.keep_only((final, item_state))
         return final, best
 
-    def refutation(self, final: State, best: _Moment) -> _Moment | None:
+    def refutation(self, final: State, best: Moment) -> Moment | None:
         """Return where to sweep on if solved users and the items are no fixed point, by a plain step of the items."""
-        history, steps, confirming = self.history, self.steps, self._confirming()
-        if confirming is None:
+        history, steps = self.history, self.steps
+        if not self._seeks_fixed_point(best):
             return None
         item_state = self._move_items(steps, best.shared, final, best.items)
         objective, shared = steps.conclude(final.sums, item_state.sums, best.shared)
-        if confirming.movement(item_state.sums) <= self.stop.still or history.worsened_by(objective):
+        if not self._moves(item_state) or history.worsened_by(objective):
             return None
         history.record(objective)
         history.converged, history.small_gains = False, 0
         self.acceleration.grow()
         self.acceleration.reset()
-        return _Moment(final, item_state, shared)
+        return Moment(final, item_state, shared)
 
-    def _confirming(self) -> Confirming | None:
-        """Return the steps of a fit that has converged and looks for a fixed point."""
+    def _seeks_fixed_point(self, best: Moment) -> bool:
+        """Whether the fit has converged, and looks for a fixed point."""
         is_over = not self.history.converged or len(self.history.values) >= self.stop.max_iter
-        is_wanted = self.stop.still < 1.0 and not is_over
-        return self.steps if is_wanted and isinstance(self.steps, Confirming) else None
+        return self.stop.still < 1.0 and not is_over and self.steps.movement(best.items.sums) is not None
 
-    def _accelerated(self, now: _Moment) -> Steps:
-        """Return the steps of the next sweep: with its stride and, if the model has them, from balanced factors."""
-        if not (self.acceleration.is_on and isinstance(self.steps, Accelerating)):
-            return self.steps
-        accelerated = self.steps.with_stride(self.acceleration.stride)
-        if isinstance(accelerated, Balancing) and now.users is not None:
-            return accelerated.balanced(now.users.sums, now.items.sums)
-        return accelerated
+    def _moves(self, items: State) -> bool:
+        """Whether the items' last step was longer than at a fixed point."""
+        movement = self.steps.movement(items.sums)
+        return movement is not None and movement > self.stop.still
 
-    def _sweep(self, now: _Moment) -> tuple[_Moment, float]:
-        steps = self._accelerated(now)
-        kernel = with_parts(steps.users(now.shared), steps, now.shared)
+    def _sweep(self, now: Moment) -> tuple[Moment, float]:
+        steps = self.steps
+        if self.acceleration.longest.is_long:
+            steps = steps.accelerated(self.acceleration.stride, now.users.sums, now.items.sums)
+        kernel = with_parts(steps.update(now.shared, True), steps, now.shared)
         user_state = self.live.add(self.users.half_step(kernel, now.items, now.users))
-        item_state = self._move_items(steps, now.shared, user_state, now.items if steps.remembers else None)
+        item_state = self._move_items(steps, now.shared, user_state, now.items)
         objective, shared = steps.conclude(user_state.sums, item_state.sums, now.shared)
-        return _Moment(user_state if steps.remembers else None, item_state, shared), objective
+        return Moment(user_state, item_state, shared), objective
 
-    def _move_items(self, steps: Steps, shared: Any, user_state: State, remembered: State | None) -> State:
-        moved = self.live.add(self.items.half_step(steps.items(shared), user_state, remembered))
+    def _move_items(self, steps: Steps, shared: Any, user_state: State, before: State) -> State:
+        moved = self.live.add(self.items.half_step(steps.update(shared, False), user_state, before))
         return self.live.replace(moved, add_scores(self.users, steps, shared, user_state, moved))
 
 
-def _end_lineage(now: _Moment, best: _Moment, live: LiveStates) -> tuple[_Moment, _Moment]:
+def _end_lineage(now: Moment, best: Moment, live: LiveStates) -> tuple[Moment, Moment]:
     """Return both moments from reliable checkpoints. A state in both is written once."""
-    states = {id(s): s for s in (now.users, now.items, best.users, best.items) if s is not None}
+    states = {id(s): s for s in (now.users, now.items, best.users, best.items)}
     ended = {key: live.add(state.checkpoint()) for key, state in states.items()}
     live.keep_only(ended.values())
 
-    def from_checkpoint(moment: _Moment) -> _Moment:
-        users = None if moment.users is None else ended[id(moment.users)]
-        return _Moment(users, ended[id(moment.items)], moment.shared)
+    def from_checkpoint(moment: Moment) -> Moment:
+        return Moment(ended[id(moment.users)], ended[id(moment.items)], moment.shared)
 
     return from_checkpoint(now), from_checkpoint(best)

@@ -88,7 +88,7 @@ class ClusterSide:
     def memories(self, state: State) -> DataFrame:
         """Return each block's memory or, without one, its rows: ``block int, data binary``."""
         if state.outbox is not None:
-            return _memory_cells(_kept(state).where(_is_of(Kind.MEMORY)))
+            return _memory_cells(state.outbox.where(_is_of(Kind.MEMORY)))
         cells = {block: pack(self._memory(state, block)) for block in range(self.n_blocks)}
         table = pa.table({"block": pa.array(cells.keys(), pa.int32()), "data": pa.array(cells.values(), pa.binary())})
         return frame_of_arrow(self.frame.sparkSession, table)
@@ -109,7 +109,7 @@ class ClusterSide:
     def plan(self, kernel: Kernel, from_driver: Broadcasted, source: State | None, previous: State | None) -> DataFrame:
         """Plan a half-step: the messages of all blocks, which Spark computes when they are read."""
         inboxes = [
-            _kept(state).where(_is_of(*kinds))
+            state.outbox.where(_is_of(*kinds))
             for state, kinds in ((source, (Kind.ROWS, Kind.PARTS)), (previous, (Kind.MEMORY,)))
             if state is not None and state.outbox is not None
         ]
@@ -163,12 +163,6 @@ def _broadcast(frame: DataFrame, value: FromDriver) -> Iterator[Broadcasted]:
     except BaseException:
         from_driver.destroy()
         raise
-
-
-def _kept(state: State) -> Kept:
-    if not isinstance(state.outbox, Kept):
-        raise TypeError("expected a result whose rows are on the cluster, found one of this process")
-    return state.outbox
 
 
 def _is_of(*kinds: Kind) -> Column:

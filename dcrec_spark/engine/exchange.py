@@ -11,7 +11,7 @@ import numpy as np
 from dcrec_spark.engine import heavy_items, messages
 from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Array, Arrays, unpack
-from dcrec_spark.engine.kernel_input import NO_PARTS, Kernel, KernelInput, Update
+from dcrec_spark.engine.kernel_input import NO_PARTS, Kernel, KernelInput
 from dcrec_spark.engine.messages import ROWS, Kind, Message
 from dcrec_spark.engine.sides import State, checked_sums
 
@@ -47,10 +47,7 @@ def update_block(
     if heavy_items.has_own(block):
         sums = from_driver.source_sums
         parts = messages.add_up(inbox, Kind.PARTS) or heavy_items.from_driver(block, sums)
-    return _outbox(number, block, kernel(KernelInput(block, memory, rows, from_driver.source_sums, parts)), broadcasts)
-
-
-def _outbox(number: int, block: Block, update: Update, broadcasts: bool) -> list[Message]:
+    update = kernel(KernelInput(block, memory, rows, from_driver.source_sums, parts))
     sums = checked_sums(update.sums, update.rows)
     if broadcasts:
         sums |= {f"{heavy_items.PART}{name}": part for name, part in update.parts.items()}

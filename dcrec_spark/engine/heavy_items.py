@@ -22,9 +22,9 @@ Without heavy items there is no third half-step. ``docs/decisions/heavy-rows.md`
 what it costs.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from dcrec_spark.engine.blocks import FITTED, Block, Pairs
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.engine.sides import Side, State
+from dcrec_spark.engine.steps import PartsOf, ScoresOf, Steps
 
 AT, BLOCK = "heavy_at", "heavy_block"
 ROW, SLOT, FITTED_PAIRS = "heavy_row", "heavy_slot", "heavy_fitted"
@@ -39,22 +40,6 @@ ROW, SLOT, FITTED_PAIRS = "heavy_row", "heavy_slot", "heavy_fitted"
 ROWS = "heavy_rows"
 # Before the names of sums over the pairs of heavy rows, where these pass through the driver.
 PART = "heavy_part_"
-
-# Of a block of users and its update: (H, ...) each, sums over its pairs with the heavy items.
-PartsOf = Callable[[KernelInput, Update], Arrays]
-# Of a block of users and the new rows of the heavy items: sums over the pairs of both.
-ScoresOf = Callable[[KernelInput, Array], Arrays]
-
-
-@runtime_checkable
-class Splitting(Protocol):
-    """Steps of a model whose items may be heavy: sums over their pairs determine their update."""
-
-    def heavy_parts(self, shared: Any) -> PartsOf:
-        """Return the function that adds up, for the update of heavy items, the pairs of a block of users."""
-
-    def heavy_scores(self, shared: Any) -> ScoresOf:
-        """Return the function that adds up, over pairs with heavy items, what the items' kernel adds up over pairs."""
 
 
 class Heavy(NamedTuple):
@@ -135,11 +120,10 @@ def by_block(block: Block, parts: Arrays) -> Iterator[tuple[int, dict[str, Array
 # ---- the half-steps of a sweep
 
 
-def with_parts(kernel: Kernel, steps: object, shared: Any) -> Kernel:
+def with_parts(kernel: Kernel, steps: Steps, shared: Any) -> Kernel:
     """Return a kernel of users that also computes the partial sums of heavy items, in blocks with such pairs."""
-    if not isinstance(steps, Splitting):
-        return kernel
-    return partial(_update_with_parts, kernel=kernel, parts=steps.heavy_parts(shared))
+    parts = steps.heavy_parts(shared)
+    return kernel if parts is None else partial(_update_with_parts, kernel=kernel, parts=parts)
 
 
 def _update_with_parts(inputs: KernelInput, *, kernel: Kernel, parts: PartsOf) -> Update:
@@ -147,13 +131,13 @@ def _update_with_parts(inputs: KernelInput, *, kernel: Kernel, parts: PartsOf) -
     return update._replace(parts=parts(inputs, update)) if AT in inputs.block else update
 
 
-def add_scores(users: Side, steps: object, shared: Any, user_state: State, item_state: State) -> State:
+def add_scores(users: Side, steps: Steps, shared: Any, user_state: State, item_state: State) -> State:
     """Return the items' result with the sums over all of their pairs, those of heavy items too."""
-    rows = item_state.sums.get(ROWS)
-    if rows is None or not isinstance(steps, Splitting):
+    rows, scores = item_state.sums.get(ROWS), steps.heavy_scores(shared)
+    if rows is None or scores is None:
         return item_state
-    scores = users.add_up(partial(_score, scores=steps.heavy_scores(shared), rows=rows), user_state)
-    return item_state.with_sums({**item_state.sums, **{n: item_state.sums[n] + part for n, part in scores.items()}})
+    of_heavy = users.add_up(partial(_score, scores=scores, rows=rows), user_state)
+    return item_state.with_sums({**item_state.sums, **{n: item_state.sums[n] + part for n, part in of_heavy.items()}})
 
 
 def _score(inputs: KernelInput, *, scores: ScoresOf, rows: Array) -> Update:

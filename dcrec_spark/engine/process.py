@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dcrec_spark.engine.blocks import Block, read_only, read_only_arrays
-from dcrec_spark.engine.cells import Array, Arrays
+from dcrec_spark.engine.cells import Arrays
 from dcrec_spark.engine.kernel_input import PAIRS_PER_RUN, Kernel, KernelInput, Update, update_in_runs
 from dcrec_spark.engine.sides import State, checked_sums, require_finite
 
@@ -51,24 +51,13 @@ class ProcessSide:
 
     def _input(self, source: State | None, previous: State | None) -> KernelInput:
         """Return the input of a kernel. If all source rows are needed, the inbox is not copied."""
-        inbox, need_at = _rows(source), self.block.need_at
+        inbox, need_at = np.empty((0, 0)) if source is None or source.rows is None else source.rows, self.block.need_at
         if source is not None and len(need_at) != len(inbox):
             inbox = inbox[need_at]
-        memory = {} if previous is None else _in_process(previous).memory.get(0, {})
+        memory = {} if previous is None else previous.memory.get(0, {})
         return KernelInput(self.block, memory, inbox, {} if source is None else source.sums)
 
     def _state(self, update: Update) -> State:
         sums = read_only_arrays(checked_sums(update.sums, update.rows))
         memory = {0: read_only_arrays(update.memory)} if update.memory else {}
         return require_finite(self, State(sums, read_only(update.rows), memory))
-
-
-def _rows(source: State | None) -> Array:
-    rows = None if source is None else _in_process(source).rows
-    return np.empty((0, 0)) if rows is None else rows
-
-
-def _in_process(state: State) -> State:
-    if state.outbox is not None:
-        raise TypeError("expected the result of a side in this process, found one whose rows are on the cluster")
-    return state

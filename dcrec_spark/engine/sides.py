@@ -10,7 +10,7 @@ Two implementations: :class:`dcrec_spark.engine.process.ProcessSide` calls the k
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
 import numpy as np
 
@@ -20,28 +20,13 @@ from dcrec_spark.engine.kernel_input import Kernel
 from dcrec_spark.engine.messages import ROWS
 from dcrec_spark.errors import FitError
 
+if TYPE_CHECKING:  # a fit in one process has no use for them
+    from dcrec_spark.spark.lineage import Broadcasted, Checkpoint, Kept
+
+    Needs: TypeAlias = frozenset[Broadcasted | Checkpoint]
+
 # Added to each block's sums: how many of its rows are NaN or infinite.
 _NOT_FINITE = "rows_not_finite"
-
-
-class Resource(Protocol):
-    """Data on the cluster that a recomputation may read: a broadcast or a checkpoint."""
-
-    def destroy(self) -> None:
-        """Delete it, on the executors and on the driver."""
-
-
-class Outbox(Protocol):
-    """Messages of a side's blocks that stay on the cluster."""
-
-    def release(self) -> None:
-        """Free the cached messages."""
-
-    def checkpoint(self) -> "tuple[Outbox, Resource]":
-        """Write the messages to reliable storage. Return them from there, and the checkpoint."""
-
-
-Needs = frozenset[Resource]
 
 
 @dataclass(frozen=True)
@@ -57,8 +42,8 @@ class State:
     sums: Arrays
     rows: Array | None = None
     memory: Mapping[int, Arrays] = field(default_factory=dict)
-    outbox: Outbox | None = None
-    needs: Needs = frozenset()
+    outbox: "Kept | None" = None
+    needs: "Needs" = frozenset()
 
     @classmethod
     def of_memory(cls, arrays: Arrays) -> Self:
@@ -128,12 +113,12 @@ class Side(Protocol):
         """Free the cached blocks."""
 
 
-def needed_by(states: Iterable[State]) -> Needs:
+def needed_by(states: Iterable[State]) -> "Needs":
     """Collect the data that a recomputation of these states would read."""
     return frozenset().union(*(state.needs for state in states))
 
 
-def destroy(needs: Needs) -> None:
+def destroy(needs: "Needs") -> None:
     """Delete data that no recomputation will read again."""
     for need in needs:
         need.destroy()

@@ -2,7 +2,7 @@
 
 ::
 
-    <output>/.fit-<key>/<stage>-<sweep>/users/*.parquet    a side's table, where the model remembers that side
+    <output>/.fit-<key>/<stage>-<sweep>/users/*.parquet    the table of a side
                                        /items/*.parquet
                                        /sweep.json         past of the fit, what all pairs share, checksums of all
     <output>/.fit-<key>.lease                              locked by the run that fits

@@ -85,16 +85,14 @@ def _quadratic(designs: Floats, matrix: Floats) -> Floats:
 def predictions(pairs: RatingBlock, users: Floats, items: Floats, shared: Shared, design: Design) -> Floats:
     """Predict the pairs of a block of users, (P,).
 
-    pairs : of n users. Their ratings do not count. users : (n, K + P + Q (+ 1) (+ 1)). items : (m, K + Q + P (+ 1)), of
+    pairs : of n users. Their ratings do not count. users : (n, Q + K + P (+ 1) (+ 1)). items : (m, Q + K + P (+ 1)), of
     the inbox.
     """
-    rank = items.shape[1] - design.biases
-    row = rows_of(pairs.row_ptr)
-    users = design.face(users, design.rank(items, False, False), True)
-    theta, beta = (np.ascontiguousarray(side[:, :rank]) for side in (users, items))
+    width, row = design.width, rows_of(pairs.row_ptr)
+    theta, beta = (np.ascontiguousarray(side[:, :width]) for side in (users, items))
     predicted = inner_products(pairs.row_ptr, pairs.col, theta, beta) + shared.intercept
     if design.biases:
-        predicted += users[row, rank] + items[pairs.col, rank]
+        predicted += users[row, width] + items[pairs.col, width]
     if pairs.has_confounder:
         predicted += (users[row, -1] if design.per_user else shared.gamma) * pairs.a_hat
     return np.asarray(predicted)

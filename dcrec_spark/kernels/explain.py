@@ -65,15 +65,15 @@ class Explained(NamedTuple):
 _Parts = tuple[Floats, Floats, Floats]
 
 
-def explain_ridge(system: RowSystems, wanted: Wanted, rank: int) -> Explained:
-    """Explain theta . beta of ``rank`` factors as ``system`` determines it. A row without a solution has NaN."""
+def explain_ridge(system: RowSystems, wanted: Wanted, factors: slice) -> Explained:
+    """Explain theta . beta as ``system`` determines it. A row without a solution has NaN. factors : of the unknowns."""
     sources, bordered = system.full_sources, system.is_bordered
 
     def parts() -> Iterator[_Parts]:
         for row, (matrix, _) in enumerate(assemble(system)):
             start, end = int(system.row_ptr[row]), int(system.row_ptr[row + 1])
             sought = np.zeros((len(wanted.of_row(row)), len(matrix)), matrix.dtype)
-            sought[:, :rank] = sources[wanted.of_row(row), :rank]
+            sought[:, factors] = sources[wanted.of_row(row), factors]
             of_pair = solve(matrix, sought.T).T
             of_rating = gather(sources, system, start, end, bordered) * system.pull[start:end, None]
             yield of_pair @ system.right[row], of_pair, of_rating

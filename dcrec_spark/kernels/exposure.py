@@ -10,7 +10,7 @@ Propensities come from the exposure model, p = 1 - exp(-a_hat) of a Poisson expo
 paper (after Schnabel et al. 2016). The ratings of the unrated pairs are unknown. The observed distribution replaces
 theirs:
 
-    p = k for y >= pivot, k decay^(pivot - y) below. At most 1. K such that the mean over all pairs is ``target``
+    p = k for y >= 4, k / 4^(4 - y) below. At most 1. K such that the mean over all pairs is 0.05
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,11 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from dcrec_spark.kernels.gamma import Floats, geometric_mean
-from dcrec_spark.kernels.threads import loop_input, over_rows
+from dcrec_spark.kernels.loops.jit import jit
+from dcrec_spark.kernels.threads import Numbers, Places, loop_input, over_rows
 
+# The paper's propensities: mean over all pairs, factor for each rating step below the pivot.
+MEAN, DECAY, PIVOT = 0.05, 0.25, 4.0
 # Smallest propensity of a rated pair. Where nothing speaks for a pair, its weight would be without bound, and a fit or
 # a mean would be left to a few such pairs.
 SMALLEST = 1e-3
@@ -117,9 +120,9 @@ class Posterior(NamedTuple):
     geometric_mean: Floats
 
     @classmethod
-    def of(cls, shape: Floats, rate: Floats) -> "Posterior":
-        """Take it from shape (n, L) and rate (L,) or (n, L)."""
-        rate = np.broadcast_to(rate, shape.shape)
+    def of(cls, factors: Mapping[str, Floats]) -> "Posterior":
+        """Take it from "shape" (n, L) and "rate" (L,) or (n, L)."""
+        shape, rate = factors["shape"], np.broadcast_to(factors["rate"], factors["shape"].shape)
         return cls(shape / rate, 1.0 / rate, geometric_mean(shape, rate))
 
     @classmethod
@@ -140,43 +143,58 @@ def leave_one_out(
     A reduced mean is never below 0: shapes converge to a tolerance only, and a row that is folded in may meet
     others that have not seen it.
     """
-    from dcrec_spark.kernels.loops import poisson
-
     a_hat = np.empty(len(col))
-    over_rows(poisson.leave_one_out, row_ptr, *map(loop_input, (row_ptr, col, count, rows.rows(), cols.rows())), a_hat)
+    over_rows(_leave_one_out, row_ptr, *map(loop_input, (row_ptr, col, count, rows.rows(), cols.rows())), a_hat)
     return a_hat
+
+
+@jit
+def _leave_one_out(
+    first: int, last: int, row_ptr: Places, col: Places, count: Numbers, rows: Numbers, cols: Numbers, a_hat: Numbers
+) -> None:
+    """Compute a_hat of each nonzero without its own count. rows, cols : [mean, 1 / rate, geometric mean], (n, 3 L)."""
+    width = rows.shape[1] // 3
+    for row in range(first, last):
+        for n in range(row_ptr[row], row_ptr[row + 1]):
+            at, total, rest = col[n], 0.0, 0.0
+            for k in range(2 * width, 3 * width):
+                total += rows[row, k] * cols[at, k]
+            per_share = count[n] / total
+            for k in range(width):
+                own = per_share * rows[row, 2 * width + k] * cols[at, 2 * width + k]
+                of_row = max(rows[row, k] - own * rows[row, width + k], 0.0)
+                rest += of_row * max(cols[at, k] - own * cols[at, width + k], 0.0)
+            a_hat[n] = rest
 
 
 # The confounder is a_hat itself: no link, not standardised.
 PLAIN = Form()
 
 
-def relative_propensity(rating: Floats, decay: float, pivot: float) -> Floats:
+def relative_propensity(rating: Floats) -> Floats:
     """Compute p / k of each rating. (n,), in (0, 1]."""
-    return np.asarray(np.power(decay, np.maximum(0.0, pivot - rating)))
+    return np.asarray(np.power(DECAY, np.maximum(0.0, PIVOT - rating)))
 
 
-def solve_scale(relative: Floats, count: Floats, target: float) -> float:
-    """Solve for the k with which the mean of min(1, k * relative) is ``target``, in (0, 1].
+def solve_scale(relative: Floats, count: Floats) -> float:
+    """Solve for the k with which the mean of min(1, k * relative) is :data:`MEAN`.
 
     relative, count : (n,) > 0, each distinct value and how often it occurs.
     """
     share = count / count.sum()
-
-    def excess(k: float) -> float:
-        return float(np.minimum(1.0, k * relative) @ share) - target
-
-    plain = target / float(relative @ share)
+    plain = MEAN / float(relative @ share)
     if plain * relative.max() <= 1.0:
         return plain
-    if target >= 1.0:
-        return float(1.0 / relative.min())
+
+    def excess(k: float) -> float:
+        return float(np.minimum(1.0, k * relative) @ share) - MEAN
+
     return float(brentq(excess, plain, 1.0 / relative.min(), xtol=1e-300, rtol=1e-14))
 
 
-def raw_weights(rating: Floats, scale: float, decay: float, pivot: float, cap: float | None) -> Floats:
+def raw_weights(rating: Floats, scale: float, cap: float | None) -> Floats:
     """Compute 1 / p of each rating, (n,), at most ``cap``. P = min(1, scale * relative)."""
-    weight: Floats = 1.0 / np.minimum(1.0, scale * relative_propensity(rating, decay, pivot))
+    weight: Floats = 1.0 / np.minimum(1.0, scale * relative_propensity(rating))
     return weight if cap is None else np.minimum(weight, cap)
 
 

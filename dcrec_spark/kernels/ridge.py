@@ -1,6 +1,6 @@
 """Exact least squares over all pairs, at the cost of the observed ones: the normal equations of each row.
 
-:mod:`dcrec_spark.kernels.solvers` solves them, :mod:`dcrec_spark.kernels.solvers` takes steps toward the solution.
+:mod:`dcrec_spark.kernels.solvers` solves them, or takes steps toward the solution.
 
     J = sum_{all u,i} w_ui (y_ui - m_ui - gamma_u h_ui - beta_0)^2 + regularisers
     m_ui = theta_u . beta_i + kappa_u . q_i + rho_i . p_u (+ b_u + c_i)
@@ -9,12 +9,12 @@ w_ui is ``weight`` on the observed pairs and ``unobserved`` (w0) off them. m_ui 
 them too when ``everywhere`` (z = 1: weighted MF, z = 0: probabilistic MF). p_u and q_i are covariates, such as the
 exposure factors, and may have no numbers. h_ui is the confounder: a_hat_ui, or made from it. Rows are
 
-    users   [theta_u, p_u, kappa_u (, b_u) (, gamma_u)]         items   [beta_i, q_i, rho_i (, c_i)]
+    users   [kappa_u, theta_u, p_u (, b_u) (, gamma_u)]         items   [q_i, beta_i, rho_i (, c_i)]
 
 h is the product of the two sides' ``exposure``, so every sum over all pairs is a product of Gram matrices
 (:mod:`dcrec_spark.kernels.ridge_sums`). The shared terms, intercept and common gamma, are solved there too.
 
-    users   unknown [theta_u, kappa_u, b_u, gamma_u]  sources [beta_i, q_i, 1, h_ui]  offset beta_0 + c_i + rho_i . p_u
+    users   unknown [kappa_u, theta_u, b_u, gamma_u]  sources [q_i, beta_i, 1, h_ui]  offset beta_0 + c_i + rho_i . p_u
     items   unknown [beta_i, rho_i, c_i]               sources [theta_u, p_u, 1]
             offset beta_0 + b_u + kappa_u . q_i + gamma_u h_ui
 
@@ -30,8 +30,9 @@ from numpy.typing import NDArray
 
 from dcrec_spark.kernels.csr import inner_products, row_products
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, RowSystems, Shared, TermColumns
-from dcrec_spark.kernels.threads import loop_input, over, over_rows
+from dcrec_spark.kernels.loops.jit import inline, jit
+from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, RowSystems, Shared, TermColumns
+from dcrec_spark.kernels.threads import Numbers, loop_input, loop_inputs, over, over_rows
 
 
 def ratings_and_weights(given: Array, factor: Array, alpha: float, dtype: Any) -> tuple[Floats, Floats]:
@@ -39,10 +40,8 @@ def ratings_and_weights(given: Array, factor: Array, alpha: float, dtype: Any) -
 
     given : (nnz,) ratings as they are stored. factor : (nnz,), or (0,) if all are 1.
     """
-    from dcrec_spark.kernels.loops import pairs
-
     rating, weight = np.empty(len(given), dtype), np.empty(len(given), dtype)
-    over(pairs.weights, len(given), len(given), loop_input(given), loop_input(factor), float(alpha), rating, weight)
+    over(_weights, len(given), len(given), loop_input(given), loop_input(factor), float(alpha), rating, weight)
     return rating, weight
 
 
@@ -65,49 +64,16 @@ class Known(NamedTuple):
         return inner_products(block.row_ptr, block.col, covariates, self.slopes.astype(np.float64, copy=False))
 
 
-def pulls(block: RatingBlock, known: Known, design: Design, dtype: Any) -> tuple[Floats, Floats]:
-    """Return curvature w - z w0 and pull w (y - offset) + z w0 shown of each pair. (nnz,) each.
-
-    The offset is the known part of the pair's mean. ``shown`` is its part in the sums over all pairs, which have the
-    product of the exposures in the place of h.
-    """
-    from dcrec_spark.kernels.loops import pairs
-
-    curvature, pull = np.empty(len(block.col), dtype), np.empty(len(block.col), dtype)
-    of = known.of_source, known.of_pairs(block), known.gamma
-    given = (block.loop_inputs(), *map(loop_input, of), float(design.on_preference))
-    over_rows(pairs.pulls, block.row_ptr, *given, curvature, pull)
-    return curvature, pull
-
-
-def confounder_sums(
-    block: RatingBlock, known: Known, shown: Known, design: Design
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Add up what the pairs add to the curvature and to the pull of each row's confounder weight, (n,) each.
-
-    The sums of z w0 h^2 - w0 p^2 and of w0 shown p - z w0 known h, with p the product of the exposures.
-    known, shown : of the preference, on the pair and in the sums over all pairs, without a weight of the confounder.
-    """
-    from dcrec_spark.kernels.loops import pairs
-
-    sums = np.empty((len(block.row_ptr) - 1, 2))
-    of = known.of_source, known.of_pairs(block), shown.of_source, shown.of_pairs(block)
-    given = (block.loop_inputs(), *map(loop_input, of))
-    weights = float(design.unobserved), float(design.on_preference)
-    over_rows(pairs.confounder_sums, block.row_ptr, *given, *weights, sums)
-    return sums[:, 0], sums[:, 1]
-
-
 def known_part(others: Floats, of_users: bool, has_confounder: bool, shared: Shared, design: Design) -> Known:
     """Return the known part of each pair's mean before a side is solved, by row of the other, for :func:`row_systems`.
 
-    others : the other side's rows, items (m, K + Q + P (+ 1)) or users (m, K + P + Q (+ 1) (+ 1)).
+    others : the other side's rows, items (m, Q + K + P (+ 1)) or users (m, Q + K + P (+ 1) (+ 1)).
     of_users : whether the users are solved.
     """
-    rank = design.rank(others, not of_users, has_confounder)
-    of_source, end = _of_all(shared.intercept), rank + design.user_covariates + design.item_covariates
-    slopes = np.ascontiguousarray(others[:, rank + design.covariates(not of_users) : end])
-    known = Known(of_source + others[:, end].astype(np.float64) if design.biases else of_source, slopes=slopes)
+    of_source, slopes = _of_all(shared.intercept), np.ascontiguousarray(others[:, design.slopes(not of_users)])
+    if design.biases:
+        of_source = of_source + others[:, design.width].astype(np.float64)
+    known = Known(of_source, slopes=slopes)
     if not has_confounder:
         return known
     if not design.per_user:
@@ -126,22 +92,19 @@ def row_systems(
     sums: Mapping[str, Array],
     shared: Shared,
     design: Design,
-    reg: Regulariser,
     of_users: bool,
     known: Known | None = None,
 ) -> RowSystems:
     """Set up the normal equations of each row: of users of their preference and confounder weight, jointly.
 
-    others : (m, K + Q + P (+ 1)) the items, or (m, K + P + Q (+ 1) (+ 1)) the users, of the inbox. sums : of
+    others : (m, Q + K + P (+ 1)) the items, or (m, Q + K + P (+ 1) (+ 1)) the users, of the inbox. sums : of
     :mod:`dcrec_spark.kernels.ridge_sums`, over all rows of the other side. known : of :func:`known_part`, if made.
 
-    Returns the system of unknowns (n, K + Q (+ 1) (+ 1)) of users, (n, K + P (+ 1)) of items: factors, slopes, the
+    Returns the system of unknowns (n, Q + K (+ 1) (+ 1)) of users, (n, K + P (+ 1)) of items: factors and slopes, the
     bias, and of users last the confounder weight.
     """
     has_confounder, own_weight = block.has_confounder, block.has_confounder and design.per_user
-    rank, gram = design.rank(others, not of_users, has_confounder), sums["augmented"]
-    locate = TermColumns.of_items if of_users else TermColumns.of_users
-    at = locate(rank, block.exposure.shape[1], design)
+    at, gram = TermColumns.of(design, block.exposure.shape[1], not of_users), sums["augmented"]
     known = known or known_part(others, of_users, has_confounder, shared, design)
     # The known part of each mean times the sources, over all pairs, (n, sources).
     everyone = shared.intercept * gram[at.sources, at.one] + gram[at.sources, at.other].sum(axis=1)
@@ -151,7 +114,12 @@ def row_systems(
     if has_confounder and not (own_weight and of_users):
         drawn = gram[at.weighted, at.sources] if own_weight else shared.gamma * gram[at.exposure, at.sources]
         everyones += block.exposure @ drawn
-    curvature, pull = pulls(block, known, design, others.dtype)
+    # Of each pair the curvature w - z w0 and the pull w (y - offset) + z w0 shown. The offset is the known part of its
+    # mean, and ``shown`` is that part with the product of the exposures in the place of h.
+    curvature, pull = np.empty(len(block.col), others.dtype), np.empty(len(block.col), others.dtype)
+    of_mean = known.of_source, known.of_pairs(block)
+    given = loop_inputs(block), *map(loop_input, (*of_mean, known.gamma)), float(design.on_preference)
+    over_rows(_pulls, block.row_ptr, *given, curvature, pull)
     system = RowSystems(
         row_ptr=block.row_ptr,
         col=block.col,
@@ -160,13 +128,14 @@ def row_systems(
         curvature=curvature,
         pull=pull,
         base=design.on_preference * gram[np.ix_(at.sources, at.sources)],
-        ridge=reg.of_rows(block.n_pairs, rank, of_users, design),
+        ridge=design.ridge(block.n_pairs, of_users),
         border=np.zeros((len(everyones), 0)),
         right=-design.on_preference * everyones,
         rank=len(at.sources) - design.biases,
+        first=design.solved(of_users).start,
     )
     if own_weight and of_users:
-        system = _with_confounder(system, block, gram, at, known, shared, design, reg)
+        system = _with_confounder(system, block, gram, at, known, of_mean, shared, design)
     numbers = ("a_hat", "sources", "curvature", "pull", "base", "ridge", "border", "right")
     return system._replace(**{name: getattr(system, name).astype(others.dtype, copy=False) for name in numbers})
 
@@ -177,9 +146,9 @@ def _with_confounder(
     gram: Array,
     at: TermColumns,
     known: Known,
+    of_mean: tuple[Floats, Floats],
     shared: Shared,
     design: Design,
-    reg: Regulariser,
 ) -> RowSystems:
     """Add each user's confounder weight to the unknowns.
 
@@ -188,25 +157,107 @@ def _with_confounder(
     """
     n, size = system.right.shape
     w0, z_w0 = design.unobserved, design.on_preference
-    exposure, prior = block.exposure.astype(np.float64), reg.confounder
+    exposure, prior = block.exposure.astype(np.float64), design.reg.confounder
     border, right = np.empty((n, size + 1)), np.empty((n, size + 1))
     border[:, :size] = z_w0 * (exposure @ gram[at.exposure, at.sources])
-    if len(block.low_rank) and z_w0:
+    if block.low_rank is not block.a_hat and z_w0:
         missing = block.a_hat - block.low_rank
         border[:, :size] += z_w0 * row_products(block.row_ptr, block.col, missing, system.full_sources)
-    shown = known if design.everywhere else Known(_of_all(shared.intercept))
-    square, pulled = confounder_sums(block, known, shown, design)
+    shown = of_mean if design.everywhere else (_of_all(shared.intercept), np.empty(0))
+    added = np.empty((n, 2))
+    given = loop_inputs(block), *map(loop_input, (*of_mean, *shown)), float(w0), float(z_w0)
+    over_rows(_confounder_sums, block.row_ptr, *given, added)
     # As if no pair were observed, and what observed ones add.
-    border[:, size] = w0 * np.einsum("ul,ul->u", exposure @ gram[at.exposure, at.exposure], exposure) + square
+    border[:, size] = w0 * np.einsum("ul,ul->u", exposure @ gram[at.exposure, at.exposure], exposure) + added[:, 0]
     right[:, :size] = system.right
     biases = gram[at.exposure, at.other].sum(axis=1)
     everyone = shared.intercept * gram[at.exposure, at.one] + design.everywhere * biases
     everyones = exposure @ everyone
     if known.slopes.shape[1] and design.everywhere:
         everyones += np.einsum("ul,ls,us->u", exposure, gram[at.exposure, at.slopes], block.covariates)
-    right[:, size] = prior * shared.gamma - w0 * everyones + pulled
+    right[:, size] = prior * shared.gamma - w0 * everyones + added[:, 1]
     base = np.zeros((size + 1, size + 1))
     base[:size, :size] = system.base
     return system._replace(
         base=base, ridge=np.column_stack([system.ridge, np.full(n, prior)]), border=border, right=right
     )
+
+
+# ---- loops over pairs. Arrays of the sources are (m,), or (1,) if all have the same, (0,) without such a term
+
+
+@inline
+def _of_source(numbers: Numbers, source: int) -> float:
+    """Return the number of a source, or the one of all sources."""
+    number: float = numbers[source if len(numbers) > 1 else 0]
+    return number
+
+
+@jit
+def _weights(
+    first: int, last: int, given: Numbers, factor: Numbers, alpha: float, rating: Numbers, weight: Numbers
+) -> None:
+    """rating = y, weight = (1 + alpha y) factor of each pair."""
+    for n in range(first, last):
+        y = np.float64(given[n])
+        rating[n], weight[n] = y, 1.0 + alpha * y
+    if len(factor) > 0:
+        for n in range(first, last):
+            weight[n] *= factor[n]
+
+
+@jit
+def _pulls(
+    first: int,
+    last: int,
+    block: RatingBlock,
+    known: Numbers,
+    of_pair: Numbers,
+    gamma: Numbers,
+    on_preference: float,
+    curvature: Numbers,
+    pull: Numbers,
+) -> None:
+    """curvature = w - z w0, pull = w (y - k - gamma h) + z w0 (k + gamma p) of each pair, p the product for h.
+
+    of_pair : (nnz,) further known numbers, or (0,).
+    """
+    for n in range(block.row_ptr[first], block.row_ptr[last]):
+        offset, weight = _of_source(known, block.col[n]), block.weight[n]
+        if len(of_pair) > 0:
+            offset += of_pair[n]
+        shown = offset
+        if len(gamma) > 0:
+            times = _of_source(gamma, block.col[n])
+            offset, shown = offset + times * block.a_hat[n], shown + times * block.low_rank[n]
+        curvature[n] = weight - on_preference
+        pull[n] = weight * (block.rating[n] - offset) + on_preference * shown
+
+
+@jit
+def _confounder_sums(
+    first: int,
+    last: int,
+    block: RatingBlock,
+    known: Numbers,
+    known_of_pair: Numbers,
+    shown: Numbers,
+    shown_of_pair: Numbers,
+    unobserved: float,
+    on_preference: float,
+    sums: Numbers,
+) -> None:
+    """Add up z w0 h^2 - w0 p^2 and w0 shown p - z w0 known h over each row's pairs."""
+    for row in range(first, last):
+        square, drawn = 0.0, 0.0
+        for n in range(block.row_ptr[row], block.row_ptr[row + 1]):
+            at = block.col[n]
+            h, p = np.float64(block.a_hat[n]), np.float64(block.low_rank[n])
+            square += on_preference * h * h - unobserved * p * p
+            shown_here, known_here = _of_source(shown, at), _of_source(known, at)
+            if len(shown_of_pair) > 0:
+                shown_here += shown_of_pair[n]
+            if len(known_of_pair) > 0:
+                known_here += known_of_pair[n]
+            drawn += unobserved * shown_here * p - on_preference * known_here * h
+        sums[row, 0], sums[row, 1] = square, drawn

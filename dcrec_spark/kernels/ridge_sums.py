@@ -3,7 +3,7 @@
 What the model says of any pair is a sum of terms, each a product of a part of the augmented row of its user and one of
 its item (:class:`dcrec_spark.kernels.ridge_terms.TermColumns`)::
 
-    preference  [theta_u, kappa_u, p_u, b_u, 1] . [beta_i, q_i, rho_i, 1, c_i]      own     gamma_u pi_u . lambda_i
+    preference  [kappa_u, theta_u, p_u, b_u, 1] . [q_i, beta_i, rho_i, 1, c_i]      own     gamma_u pi_u . lambda_i
     one         1 . 1                                                               common  pi_u . lambda_i
 
 So the sum over all pairs of one term times another is the product of two blocks of the sides' Gram matrices. J is
@@ -16,20 +16,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dcrec_spark.kernels.csr import products_of_row
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, Shared, Sums, TermColumns
-from dcrec_spark.kernels.threads import loop_input, over_rows
+from dcrec_spark.kernels.loops.jit import jit
+from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Shared, Sums, TermColumns
+from dcrec_spark.kernels.threads import Numbers, loop_input, loop_inputs, over_rows
+
+# Pairs whose products are made at a time. They stay in the L1 cache.
+PIECE = 256
 
 
 def side_sums(rows: Floats, exposure: Floats, design: Design, is_user: bool) -> Sums:
     """Compute what the other side, the shared terms and the objective need of all rows of a side (float64).
 
-    gram : (K, K) of the factors. augmented : of the rows [theta, p, kappa, (b,) 1, (gamma pi,) (pi)] of users, and
-    [beta, q, rho, 1, (c,) lambda] of items.
+    gram : (K, K) of the factors. augmented : of the rows [kappa, theta, p, (b,) 1, (gamma pi,) (pi)] of users, and
+    [q, beta, rho, 1, (c,) lambda] of items.
 
-    rows : (n, K + P + Q (+ 1) (+ 1)) [theta, p, kappa (, b) (, gamma)], or [beta, q, rho (, c)]. exposure : (n, L).
+    rows : (n, Q + K + P (+ 1) (+ 1)) [kappa, theta, p (, b) (, gamma)], or [q, beta, rho (, c)]. exposure : (n, L).
     """
-    rank = design.rank(rows, is_user, exposure.shape[1] > 0)
     one, exposed = np.ones((len(rows), 1)), exposure.astype(np.float64)
     if is_user:
         own_weight = exposure.shape[1] > 0 and design.per_user
@@ -40,21 +44,17 @@ def side_sums(rows: Floats, exposure: Floats, design: Design, is_user: bool) -> 
         parts = [rows[:, :end], one, rows[:, end:], exposed]
     augmented = np.hstack([part.astype(np.float64, copy=False) for part in parts])
     gram = augmented.T @ augmented
-    return {"gram": np.ascontiguousarray(gram[:rank, :rank]), "augmented": gram}
+    return {"gram": np.ascontiguousarray(gram[design.factors, design.factors]), "augmented": gram}
 
 
-def penalty(
-    rows: Floats, block: RatingBlock, is_user: bool, shared: Shared, design: Design, reg: Regulariser
-) -> dict[str, Array]:
+def penalty(rows: Floats, block: RatingBlock, is_user: bool, shared: Shared, design: Design) -> dict[str, Array]:
     """Compute the regularisers of a block's rows, and the users' squared departures from gamma (float64).
 
     rows : the block's, as :func:`side_sums` takes them.
     """
-    own_weight = is_user and block.has_confounder and design.per_user
-    rank = design.rank(rows, is_user, block.has_confounder)
-    penalised = reg.penalty(rows.astype(np.float64, copy=False), block.n_pairs, rank, is_user, design)
+    penalised = design.penalty(rows.astype(np.float64, copy=False), block.n_pairs, is_user)
     sums = {"penalty": np.array(penalised)}
-    if own_weight:
+    if is_user and block.has_confounder and design.per_user:
         departure = rows[:, -1].astype(np.float64) - shared.gamma
         sums["departure_square"] = np.array(departure @ departure)
     return sums
@@ -69,20 +69,12 @@ def observed_sums(
     d = [1 (, h)], e = y - p - delta_u h and q = delta_u h + z p the sums are: sum (w e^2 - w0 q^2),
     sum (w e d + w0 q d), sum (w - w0) d d', w0 meeting h as the product of the exposures (float64).
     """
-    from dcrec_spark.kernels.loops import pairs
-
-    rank = design.rank(rows, is_user, block.has_confounder)
     departs = block.has_confounder and design.per_user
-    given = block.loop_inputs(), loop_input(design.face(rows, rank, is_user)), loop_input(others)
-    shape = (
-        rank + design.user_covariates + design.item_covariates,
-        design.biases,
-        departs and is_user,
-        departs and not is_user,
-    )
+    given = loop_inputs(block), loop_input(rows), loop_input(others)
+    shape = design.width, design.biases, departs and is_user, departs and not is_user
     sums = np.empty((len(rows), 6))
     numbers = float(shared.gamma), float(design.unobserved), design.everywhere
-    over_rows(pairs.scores, block.row_ptr, *given, *shape, *numbers, sums)
+    over_rows(_scores, block.row_ptr, *given, *shape, *numbers, sums)
     square, linear, linear_h, curve, curve_h, curve_hh = sums.sum(axis=0)
     terms = 1 + (block.has_confounder and design.shares_gamma)
     curvature = np.array([[curve, curve_h], [curve_h, curve_hh]])
@@ -110,7 +102,6 @@ def shared_and_objective(
     items: Mapping[str, Array],
     shared: Shared,
     design: Design,
-    reg: Regulariser,
     fit_intercept: bool,
 ) -> tuple[Shared, float]:
     """Solve for the shared terms that minimise J given all else, and J there. J is quadratic in them.
@@ -118,7 +109,7 @@ def shared_and_objective(
     users, items : :func:`side_sums` and :func:`penalty` of all rows, and the items' :func:`observed_sums`.
     fit_intercept : whether beta_0 is free, else it is 0.
     """
-    of_shared = _OfShared.of(users, items, shared, design, reg)
+    of_shared = _OfShared.of(users, items, shared, design)
     solution = np.zeros(len(of_shared.slope))
     free = slice(0 if fit_intercept else 1, len(solution))
     if len(solution[free]):
@@ -128,11 +119,9 @@ def shared_and_objective(
     return Shared(intercept, gamma, moved), of_shared.at(solution)
 
 
-def objective(
-    users: Mapping[str, Array], items: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
-) -> float:
+def objective(users: Mapping[str, Array], items: Mapping[str, Array], shared: Shared, design: Design) -> float:
     """Compute J where the shared terms are those that the rows were solved with, from the sums of both sides."""
-    of_shared = _OfShared.of(users, items, shared, design, reg)
+    of_shared = _OfShared.of(users, items, shared, design)
     return of_shared.at(np.array([shared.intercept, shared.gamma])[: len(of_shared.slope)])
 
 
@@ -144,10 +133,8 @@ class _OfShared(NamedTuple):
     curvature: Array
 
     @classmethod
-    def of(
-        cls, users: Mapping[str, Array], items: Mapping[str, Array], shared: Shared, design: Design, reg: Regulariser
-    ) -> "_OfShared":
-        w0, has_gamma = design.unobserved, len(items["linear"]) == 2
+    def of(cls, users: Mapping[str, Array], items: Mapping[str, Array], shared: Shared, design: Design) -> "_OfShared":
+        w0, reg, has_gamma = design.unobserved, design.reg, len(items["linear"]) == 2
         product = _products(users, items, design)
         # z p + delta_u h: what departs from gamma is gamma_u - gamma, where the users have a weight of their own.
         residual = np.array([float(design.everywhere), 1.0, -shared.gamma * design.per_user, 0.0])
@@ -164,13 +151,66 @@ class _OfShared(NamedTuple):
 
 def _products(users: Mapping[str, Array], items: Mapping[str, Array], design: Design) -> NDArray[np.float64]:
     """Add up, over all pairs, each product of two of the terms preference, own, common and one. (4, 4)."""
-    rank, user_gram, item_gram = len(users["gram"]), users["augmented"], items["augmented"]
-    exposure_rank = len(item_gram) - rank - 1 - design.biases - design.user_covariates - design.item_covariates
-    of_users = TermColumns.of_users(rank, exposure_rank, design).terms
-    of_items = TermColumns.of_items(rank, exposure_rank, design).terms
+    user_gram, item_gram = users["augmented"], items["augmented"]
+    exposure_rank = len(item_gram) - design.width - 1 - design.biases
+    of_users, of_items = (TermColumns.of(design, exposure_rank, is_user).terms for is_user in (True, False))
     products = np.zeros((4, 4))
     for a, b in np.ndindex(4, 4):
-        user_block = user_gram[np.ix_(of_users[a], of_users[b])]
+        user_block = user_gram[of_users[a], of_users[b]]
         if user_block.size:
-            products[a, b] = np.vdot(user_block, item_gram[np.ix_(of_items[a], of_items[b])])
+            products[a, b] = np.vdot(user_block, item_gram[of_items[a], of_items[b]])
     return products
+
+
+@jit
+def _scores(
+    first: int,
+    last: int,
+    block: RatingBlock,
+    rows: Numbers,
+    others: Numbers,
+    rank: int,
+    has_biases: bool,
+    rows_depart: bool,
+    others_depart: bool,
+    gamma: float,
+    unobserved: float,
+    everywhere: bool,
+    sums: Numbers,
+) -> None:
+    """Add up what J and the shared terms need of each row's pairs, in the order of the six sums below.
+
+    rows, others : of either side, [rank numbers whose products are the preference (, bias) (, weight of the
+    confounder)]. The side with the weight departs.
+    """
+    confounded = len(block.a_hat) > 0
+    own, products = np.zeros(rank), np.zeros(PIECE)
+    for row in range(first, last):
+        for k in range(rank):
+            own[k] = rows[row, k]
+        bias = np.float64(rows[row, rank]) if has_biases else 0.0
+        departure = rows[row, rows.shape[1] - 1] - gamma if rows_depart else 0.0
+        square, linear, linear_h, curve, curve_h, curve_hh = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for start in range(block.row_ptr[row], block.row_ptr[row + 1], PIECE):
+            end = min(start + PIECE, block.row_ptr[row + 1])
+            products_of_row(start, end, block.col, own, others, products)
+            for n in range(start, end):
+                p, w = products[n - start] + bias, np.float64(block.weight[n])
+                if has_biases:
+                    p += others[block.col[n], rank]
+                if others_depart:
+                    departure = others[block.col[n], others.shape[1] - 1] - gamma
+                h, low_rank = 0.0, 0.0
+                if confounded:
+                    h, low_rank = np.float64(block.a_hat[n]), np.float64(block.low_rank[n])
+                error = block.rating[n] - p - departure * h
+                shown = departure * low_rank + (p if everywhere else 0.0)
+                w_error, w0_shown = w * error, unobserved * shown
+                square += w_error * error - w0_shown * shown
+                linear += w_error + w0_shown
+                linear_h += w_error * h + w0_shown * low_rank
+                curve += w - unobserved
+                curve_h += w * h - unobserved * low_rank
+                curve_hh += w * h * h - unobserved * low_rank * low_rank
+        sums[row, 0], sums[row, 1], sums[row, 2] = square, linear, linear_h
+        sums[row, 3], sums[row, 4], sums[row, 5] = curve, curve_h, curve_hh

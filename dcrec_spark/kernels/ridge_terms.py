@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.threads import loop_input
 
 Array = NDArray[Any]
 Sums = dict[str, NDArray[np.float64]]
-_NONE: Floats = np.empty(0)
 _NO_COVARIATES: Floats = np.empty((0, 0))
 
 
@@ -21,8 +19,8 @@ class RatingBlock(NamedTuple):
     """Observed pairs of one block in row order. a_hat is empty if the model has no confounder.
 
     row_ptr (n + 1,), col (nnz,) places in the inbox, rating, weight (nnz,), a_hat (nnz,) or (0,): the confounder h.
+    low_rank (nnz,) or (0,): the product of the exposures, which sums over all pairs have for h. It may be ``a_hat``.
     exposure (n, L): the exposure factors of the rows, L = 0 without a confounder.
-    low_rank : (nnz,) the product of the exposures, if ``a_hat`` is another number, else (0,).
     elsewhere : (n,) number of pairs of each row in other blocks. (0,) if there are none.
     covariates : (n, P) of users, (n, Q) of items, where the model has slopes on them.
     """
@@ -32,8 +30,8 @@ class RatingBlock(NamedTuple):
     rating: Floats
     weight: Floats
     a_hat: Floats
+    low_rank: Floats
     exposure: Floats
-    low_rank: Floats = _NONE
     elsewhere: NDArray[np.int64] = np.empty(0, np.int64)
     covariates: Floats = _NO_COVARIATES
 
@@ -46,76 +44,6 @@ class RatingBlock(NamedTuple):
     @property
     def has_confounder(self) -> bool:
         return bool(self.exposure.shape[1] > 0)
-
-    def loop_inputs(self) -> "RatingBlock":
-        """Return the block as loops take it: ``low_rank`` is filled, numbers of rows are left out."""
-        without = {name: getattr(self, name)[:0] for name in ("exposure", "elsewhere", "covariates")}
-        filled = self._replace(low_rank=self.product, **without)
-        return RatingBlock(*[loop_input(each) for each in filled])
-
-    @property
-    def product(self) -> Floats:
-        """The product of the exposures, which the sums over all pairs have for h, (nnz,)."""
-        return self.low_rank if len(self.low_rank) else self.a_hat
-
-
-class Design(NamedTuple):
-    """Which pairs and rows carry which term.
-
-    unobserved : w0, the weight of the unobserved pairs. everywhere : whether they carry the preference term (z).
-    per_user : whether each user has an own confounder weight, else all share one.
-    pooled : whether the users' weights depart from a common one. biases : whether each row has one.
-    user_covariates, item_covariates : P numbers p_u of each user, on which the items have slopes rho_i, and Q numbers
-    q_i of each item, on which the users have slopes kappa_u.
-    """
-
-    unobserved: float
-    everywhere: bool
-    per_user: bool = True
-    pooled: bool = False
-    biases: bool = False
-    user_covariates: int = 0
-    item_covariates: int = 0
-
-    def covariates(self, is_user: bool) -> int:
-        return self.user_covariates if is_user else self.item_covariates
-
-    def slopes(self, is_user: bool) -> int:
-        """Count the slopes of a row: one for each covariate of the other side."""
-        return self.covariates(not is_user)
-
-    def rank(self, rows: Floats, is_user: bool, has_confounder: bool) -> int:
-        """Return the rank K of rows of this side."""
-        own_weight = is_user and has_confounder and self.per_user
-        return int(rows.shape[1] - self.user_covariates - self.item_covariates - self.biases - own_weight)
-
-    def unknowns(self, rows: Floats, rank: int, is_user: bool) -> Floats:
-        """Return rows without their covariates: [factors, slopes (, bias) (, gamma)]."""
-        end = rank + self.covariates(is_user)
-        return rows if end == rank else np.hstack([rows[:, :rank], rows[:, end:]])
-
-    def rows_of(self, unknowns: Floats, covariates: Floats, rank: int) -> Floats:
-        """Return solved unknowns with their rows' covariates (n, P or Q): the inverse of :meth:`unknowns`."""
-        if not covariates.shape[1]:
-            return unknowns
-        return np.hstack([unknowns[:, :rank], covariates.astype(unknowns.dtype, copy=False), unknowns[:, rank:]])
-
-    def face(self, rows: Floats, rank: int, is_user: bool) -> Floats:
-        """Return rows with slopes before covariates, so that each number meets its own in rows of the other side."""
-        if not self.user_covariates + self.item_covariates:
-            return rows
-        middle, end = rank + self.covariates(is_user), rank + self.user_covariates + self.item_covariates
-        return np.hstack([rows[:, :rank], rows[:, middle:end], rows[:, rank:middle], rows[:, end:]])
-
-    @property
-    def on_preference(self) -> float:
-        """Weight z w0 of an unobserved pair in the preference term."""
-        return self.unobserved if self.everywhere else 0.0
-
-    @property
-    def shares_gamma(self) -> bool:
-        """Whether there is one gamma for all users, be it the users' only one or the one that theirs depart from."""
-        return self.pooled or not self.per_user
 
 
 class Regulariser(NamedTuple):
@@ -131,22 +59,92 @@ class Regulariser(NamedTuple):
     bias: float = 1.0
     by_count: bool = False
 
-    def of_rows(self, pairs: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> NDArray[np.float64]:
-        """Return that of the unknowns of each row but gamma, (n, F). A row without ratings counts as one."""
-        slopes = [np.full(len(pairs), self.confounder)] * design.slopes(is_user)
-        biases = [np.full(len(pairs), self.bias)] * design.biases
-        return np.column_stack([*[self._count(pairs) * self.factor] * rank, *slopes, *biases])
-
-    def penalty(self, rows: Floats, pairs: NDArray[np.int64], rank: int, is_user: bool, design: Design) -> float:
-        """Return the penalty of all rows' factors, slopes and biases. No other array of their size is made."""
-        factors, begin = rows[:, :rank], rank + design.covariates(is_user)
-        end = begin + design.slopes(is_user)
-        of_factors = self.factor * float(self._count(pairs) @ np.einsum("nk,nk->n", factors, factors))
-        of_slopes = self.confounder * float(np.einsum("nk,nk->", rows[:, begin:end], rows[:, begin:end]))
-        return of_factors + of_slopes + (self.bias * float(rows[:, end] @ rows[:, end]) if design.biases else 0.0)
-
-    def _count(self, pairs: NDArray[np.int64]) -> Floats:
+    def counts(self, pairs: NDArray[np.int64]) -> Floats:
+        """Return what multiplies that of each row's factors, (n,). A row without ratings counts as one."""
         return np.maximum(pairs, 1).astype(np.float64) if self.by_count else np.ones(len(pairs))
+
+
+class Design(NamedTuple):
+    """The terms of a model: which pairs and rows carry which, their columns in the rows, and their priors.
+
+    rank : K, of the factors. reg : the priors.
+    unobserved : w0, the weight of the unobserved pairs. everywhere : whether they carry the preference term (z).
+    per_user : whether each user has an own confounder weight, else all share one.
+    pooled : whether the users' weights depart from a common one. biases : whether each row has one.
+    user_covariates, item_covariates : P numbers p_u of each user, on which the items have slopes rho_i, and Q numbers
+    q_i of each item, on which the users have slopes kappa_u.
+
+    Columns of the same place in the rows of both sides belong together, and the preference is the product of the first
+    ones. A row's unknowns are next to each other, at the places of what they are multiplied with::
+
+        users   [kappa, theta, p (, b) (, gamma)]      unknown [kappa, theta], b, gamma
+        items   [q, beta, rho (, c)]                    unknown [beta, rho], c
+    """
+
+    rank: int
+    reg: Regulariser
+    unobserved: float
+    everywhere: bool
+    per_user: bool = True
+    pooled: bool = False
+    biases: bool = False
+    user_covariates: int = 0
+    item_covariates: int = 0
+
+    @property
+    def width(self) -> int:
+        """Number of columns whose products are the preference: Q + K + P."""
+        return self.item_covariates + self.rank + self.user_covariates
+
+    @property
+    def factors(self) -> slice:
+        """The columns of the factors."""
+        return slice(self.item_covariates, self.item_covariates + self.rank)
+
+    def slopes(self, is_user: bool) -> slice:
+        """Return the columns of the slopes, which are those of the covariates in rows of the other side."""
+        return slice(0, self.factors.start) if is_user else slice(self.factors.stop, self.width)
+
+    def solved(self, is_user: bool) -> slice:
+        """Return the columns of factors and slopes."""
+        return slice(0, self.factors.stop) if is_user else slice(self.factors.start, self.width)
+
+    def unknowns(self, rows: Floats, is_user: bool) -> Floats:
+        """Return rows without their covariates: [factors and slopes (, bias) (, gamma)]."""
+        solved = self.solved(is_user)
+        return rows if solved == slice(0, self.width) else np.hstack([rows[:, solved], rows[:, self.width :]])
+
+    def rows_of(self, unknowns: Floats, covariates: Floats, is_user: bool) -> Floats:
+        """Return solved unknowns with their rows' covariates (n, P) or (n, Q): the inverse of :meth:`unknowns`."""
+        if not covariates.shape[1]:
+            return unknowns
+        at = self.factors.stop if is_user else 0
+        return np.hstack([unknowns[:, :at], covariates.astype(unknowns.dtype, copy=False), unknowns[:, at:]])
+
+    @property
+    def on_preference(self) -> float:
+        """Weight z w0 of an unobserved pair in the preference term."""
+        return self.unobserved if self.everywhere else 0.0
+
+    @property
+    def shares_gamma(self) -> bool:
+        """Whether there is one gamma for all users, be it the users' only one or the one that theirs depart from."""
+        return self.pooled or not self.per_user
+
+    def ridge(self, pairs: NDArray[np.int64], is_user: bool) -> Floats:
+        """Return the regularisers of the unknowns of each row but gamma, (n, F). pairs : (n,) how many a row has."""
+        regs = np.full((len(pairs), self.width + self.biases), self.reg.confounder)
+        regs[:, self.factors] = self.reg.counts(pairs)[:, None] * self.reg.factor
+        regs[:, self.width :] = self.reg.bias
+        return self.unknowns(regs, is_user)
+
+    def penalty(self, rows: Floats, pairs: NDArray[np.int64], is_user: bool) -> float:
+        """Return the penalty of all rows' factors, slopes and biases. No other array of their size is made."""
+        factors, slopes, reg = rows[:, self.factors], rows[:, self.slopes(is_user)], self.reg
+        of_factors = reg.factor * float(reg.counts(pairs) @ np.einsum("nk,nk->n", factors, factors))
+        of_slopes = reg.confounder * float(np.einsum("nk,nk->", slopes, slopes))
+        bias = rows[:, self.width] if self.biases else np.empty(0)
+        return of_factors + of_slopes + reg.bias * float(bias @ bias)
 
 
 class Shared(NamedTuple):
@@ -161,17 +159,17 @@ class Shared(NamedTuple):
 
 
 class TermColumns(NamedTuple):
-    """TermColumns of the terms in the augmented rows of a side, whose Gram matrix gives all sums over all pairs.
+    """Columns of the terms in the augmented rows of a side, whose Gram matrix gives all sums over all pairs.
 
-    users [theta, p, kappa, (b,) 1, (gamma pi,) (pi)]         items [beta, q, rho, 1, (c,) lambda]
+    users [kappa, theta, p, (b,) 1, (gamma pi,) (pi)]         items [q, beta, rho, 1, (c,) lambda]
 
-    preference : the terms of m: [theta, kappa, p, b, 1] and [beta, q, rho, 1, c], without biases the first three.
+    preference : how many columns, with biases and their ones, have products that add up to m. They are the first.
     sources : factors, covariates and the one of biases: what the other side's unknowns are multiplied with.
     one : the ones. other, slopes : the biases and slopes of this side.
     weighted, exposure : gamma_u pi_u and pi_u, of items both are lambda_i. An absent term is empty.
     """
 
-    preference: list[int]
+    preference: int
     sources: list[int]
     one: int
     other: slice
@@ -180,30 +178,23 @@ class TermColumns(NamedTuple):
     exposure: slice
 
     @property
-    def terms(self) -> tuple[list[int], list[int], list[int], list[int]]:
-        """TermColumns of the preference, the rows' own weight of the confounder, the common one and the ones."""
-        weighted, exposure = ([*range(s.start, s.stop)] for s in (self.weighted, self.exposure))
-        return self.preference, weighted, exposure, [self.one]
+    def terms(self) -> tuple[slice, slice, slice, slice]:
+        """Columns of the preference, the rows' own weight of the confounder, the common one and the ones."""
+        return slice(self.preference), self.weighted, self.exposure, slice(self.one, self.one + 1)
 
     @classmethod
-    def of_users(cls, rank: int, exposure_rank: int, design: Design) -> "TermColumns":
-        p, bias = rank + design.user_covariates, rank + design.user_covariates + design.item_covariates
-        one = bias + design.biases
-        weighted = slice(one + 1, one + 1 + exposure_rank * design.per_user)
-        common = slice(weighted.stop, weighted.stop + exposure_rank * design.shares_gamma)
-        ends = [bias, one] if design.biases else []
-        preference = [*range(rank), *range(p, bias), *range(rank, p), *ends]
-        sources = [*range(p), *[one] * design.biases]
-        return cls(preference, sources, one, slice(bias, one), slice(p, bias), weighted, common)
-
-    @classmethod
-    def of_items(cls, rank: int, exposure_rank: int, design: Design) -> "TermColumns":
-        q, one = rank + design.item_covariates, rank + design.item_covariates + design.user_covariates
-        end = one + 1 + design.biases
-        both = slice(end, end + exposure_rank)
-        sources = [*range(q), *[one] * design.biases]
-        preference = [*range(end if design.biases else one)]
-        return cls(preference, sources, one, slice(one + 1, end), slice(q, one), both, both)
+    def of(cls, design: Design, exposure_rank: int, is_user: bool) -> "TermColumns":
+        width, end = design.width, design.width + 1 + design.biases
+        one = width + (design.biases and is_user)
+        bias = slice(width, one) if is_user else slice(one + 1, end)
+        solved = design.solved(not is_user)
+        sources = [*range(solved.start, solved.stop), *[one] * design.biases]
+        weighted = exposure = slice(end, end + exposure_rank)
+        if is_user:
+            weighted = slice(end, end + exposure_rank * design.per_user)
+            exposure = slice(weighted.stop, weighted.stop + exposure_rank * design.shares_gamma)
+        preference = end if design.biases else width
+        return cls(preference, sources, one, bias, design.slopes(is_user), weighted, exposure)
 
 
 class RowSystems(NamedTuple):
@@ -211,9 +202,10 @@ class RowSystems(NamedTuple):
 
     row_ptr, col, a_hat : of the pairs, as :class:`RatingBlock` has them.
     X : of each nonzero the factors and covariates of its source, a one for the bias, and h where there is a border.
-    sources : (m, rank or more) rows of the other side, factors and covariates first. Later columns are ignored.
+    sources : (m, first + rank or more) rows of the other side, factors and covariates from the column ``first`` on.
     base : (F, F) the same for all rows. ridge : (n, F) the row's regularisers. border : (n, F) the last row of each
-    row's matrix, or (n, 0). right : (n, F). curvature, pull : (nnz,). rank : factors and slopes, which come first.
+    row's matrix, or (n, 0). right : (n, F). curvature, pull : (nnz,). rank : number of factors and slopes, which come
+    first.
     """
 
     row_ptr: NDArray[np.int64]
@@ -227,6 +219,7 @@ class RowSystems(NamedTuple):
     border: Floats
     right: Floats
     rank: int
+    first: int = 0
 
     @property
     def is_bordered(self) -> bool:
@@ -244,13 +237,7 @@ class RowSystems(NamedTuple):
         beyond = np.zeros((len(self.sources), len(self.base) - self.rank), self.sources.dtype)
         if self.has_bias:
             beyond[:, 0] = 1
-        return np.hstack([self.sources[:, : self.rank], beyond])
-
-    def loop_inputs(self) -> "RowSystems":
-        """Return the system as the loops over rows take it, all numbers of one type."""
-        kinds = dict.fromkeys(self._fields[:-1], self.right.dtype) | {"row_ptr": None, "col": None}
-        arrays: dict[str, Any] = {name: loop_input(getattr(self, name), kind) for name, kind in kinds.items()}
-        return self._replace(**arrays)
+        return np.hstack([self.sources[:, self.first : self.first + self.rank], beyond])
 
     def of_row(self, row: int, half: Floats, right: Floats) -> "RowSystems":
         """Return the system of one row without nonzeros, whose sums over them are given.

@@ -9,33 +9,25 @@ safe as with a solved row.
 """
 
 from collections.abc import Iterator
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv, sposv
+from scipy.optimize import nnls
 
-from dcrec_spark.kernels.csr import row_products, row_sums
 from dcrec_spark.kernels.gamma import Floats
+from dcrec_spark.kernels.loops import conjugate, ridge
 from dcrec_spark.kernels.ridge import row_systems
 from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, RowSystems, Shared
-from dcrec_spark.kernels.threads import over_rows
+from dcrec_spark.kernels.threads import loop_inputs, over_rows
 
 # Numbers of matrices that are assembled at a time: 8 MB of them.
 MATRICES = 1 << 20
 _LINE = 64  # bytes of a cache line
-# A weight below zero by less than rounding is zero.
-_ROUNDING = 1e-12
 
 
 def solve_rows(system: RowSystems) -> Floats:
     """Solve each row of a :class:`RowSystems`. A row whose matrix is not positive definite becomes NaN."""
-    # All rows have the same matrix if every pair weighs the same, and every row has the same regulariser.
-    equal = not system.curvature.any() and not system.is_bordered
-    if equal and len(system.ridge) > 0 and not np.ptp(system.ridge, axis=0).any():
-        return _solve_together(system)
-    from dcrec_spark.kernels.loops import ridge
-
     solved = np.empty_like(system.right)
     over_rows(ridge.solve_rows, system.row_ptr, _in_lines(system), solved)
     return solved
@@ -44,7 +36,7 @@ def solve_rows(system: RowSystems) -> Floats:
 def _in_lines(system: RowSystems) -> RowSystems:
     full = system.full_sources
     filled = np.pad(full, ((0, 0), (0, -full.shape[1] % (_LINE // system.right.itemsize))))
-    return system._replace(sources=filled).loop_inputs()
+    return loop_inputs(system._replace(sources=filled), system.right.dtype)
 
 
 def descend(system: RowSystems, start: Floats, steps: int) -> Floats:
@@ -52,12 +44,10 @@ def descend(system: RowSystems, start: Floats, steps: int) -> Floats:
 
     A row stops if rounding leaves nothing to gain. A row whose matrix proves not to be positive definite becomes NaN.
     """
-    from dcrec_spark.kernels.loops import conjugate
-
     rows = start.astype(system.right.dtype)
     # The squared residual of a solved row, as a share of its squared length: rounding.
     negligible = float(np.square(np.finfo(rows.dtype).eps))
-    over_rows(conjugate.descend_rows, system.row_ptr, system.loop_inputs(), steps, negligible, rows)
+    over_rows(conjugate.descend_rows, system.row_ptr, loop_inputs(system, rows.dtype), steps, negligible, rows)
     return rows
 
 
@@ -72,20 +62,8 @@ def over_relax(before: Floats, solved: Floats, length: float) -> Floats:
     return np.asarray(start + solved.dtype.type(length) * (solved - start))
 
 
-def _solve_together(system: RowSystems) -> Floats:
-    """Solve rows of one matrix at once: O(nnz F + n F^2)."""
-    drawn = row_products(system.row_ptr, system.col, system.pull, system.sources[:, : system.rank])
-    if system.has_bias:
-        drawn = np.column_stack([drawn, row_sums(system.row_ptr, system.pull)])
-    right = system.right + drawn.astype(system.right.dtype, copy=False)
-    matrix = system.base + np.diag(system.ridge[0])
-    return np.ascontiguousarray(solve(matrix, right.T).T)
-
-
 def assemble(system: RowSystems) -> Iterator[tuple[Floats, Floats]]:
     """Assemble each row's matrix, (F, F) with its lower triangle, and right-hand side, (F,)."""
-    from dcrec_spark.kernels.loops import ridge
-
     given = _in_lines(system)
     n_rows, size = system.right.shape
     at_once = max(1, MATRICES // size**2)
@@ -106,8 +84,8 @@ def sums_over_pairs(
 
     Returns (n, F (F + 1) / 2) and (n, F), as :meth:`RowSystems.of_row` takes them. float64.
     """
-    of_nothing = Regulariser(0.0, 0.0, 0.0, 0.0)
-    system = row_systems(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_nothing, of_users=False)
+    design = design._replace(reg=Regulariser(0.0, 0.0, 0.0, 0.0))
+    system = row_systems(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_users=False)
     n, size = system.right.shape
     lower = np.tril_indices(size)
     halves, rights = np.empty((n, len(lower[0]))), np.empty((n, size))
@@ -135,27 +113,16 @@ def gather(sources: Floats, pairs: RatingBlock | RowSystems, start: int, end: in
     return gathered
 
 
-def least_squares_on_simplex(gram: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the w >= 0 with sum 1 that make w' gram w - 2 w' target smallest, (k,).
+def least_squares_on_simplex(gram: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the w >= 0 with sum 1 for which sum (y - w . p)^2 over observations of k predictions p is smallest, (k,).
 
-    Every set of weights above zero is tried: the minimum of a convex function on the simplex is that of the equations
-    with the multiplier of the sum on one of its faces. Among equal ones that with fewer weights is taken.
+    With residuals r_j = y - p_j and M = sum r r' that sum is w' M w. Lawson's and Hanson's method finds the v >= 0 with
+    the smallest v' M v + (sum v - 1)^2, which is a multiple of w. It takes few weights where equal ones would do.
 
-    gram : (k, k) sum of p p' over observations, of k predictions each. target : (k,) sum of y p. k small: O(2^k k^3).
+    gram : (k + 1, k + 1) sum of [p, y] [p, y]'.
     """
-    best, least = np.zeros(len(target)), np.inf
-    for size in range(1, len(target) + 1):
-        for face in map(list, combinations(range(len(target)), size)):
-            # Where all of these weights are free but for their sum.
-            of_face, system = gram[np.ix_(face, face)], np.ones((size + 1, size + 1))
-            system[:size, :size], system[size, size] = of_face, 0.0
-            weights = np.linalg.lstsq(system, np.append(target[face], 1.0))[0][:size]
-            if (weights < -_ROUNDING).any() or abs(weights.sum() - 1.0) > 1e-6:
-                continue
-            weights = np.maximum(weights, 0.0)
-            weights /= weights.sum()
-            value = float(weights @ of_face @ weights - 2.0 * weights @ target[face])
-            if value < least - _ROUNDING * (1.0 + abs(least) if np.isfinite(least) else 0.0):
-                best, least = np.zeros(len(target)), value
-                best[face] = weights
-    return best
+    residuals = gram[:-1, :-1] - gram[:-1, -1:] - gram[-1:, :-1] + gram[-1, -1]
+    values, vectors = np.linalg.eigh(residuals / max(np.trace(residuals), np.finfo(np.float64).tiny))
+    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    multiple, _ = nnls(np.vstack([root, np.ones(len(root))]), np.append(np.zeros(len(root)), 1.0))
+    return np.asarray(multiple / multiple.sum())

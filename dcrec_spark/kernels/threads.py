@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ MANY = 1 << 15
 # Numbers of an array that are worked on at a time. They stay in the processor's cache.
 PIECE = 1 << 15
 
+Block = TypeVar("Block")
 Work = Callable[..., Any]
 Array = NDArray[Any]
 Numbers = NDArray[np.floating]
@@ -37,6 +38,15 @@ def loop_input(array: Any, dtype: Any = None) -> Array:
     view: Array = np.ascontiguousarray(array, dtype).view()
     view.flags.writeable = False
     return view
+
+
+def loop_inputs(block: Block, dtype: Any = None) -> Block:
+    """Return a named tuple whose arrays are loop inputs, its floating-point numbers of one type if so set."""
+    values: Any = block
+    arrays = {n: each for n, each in values._asdict().items() if isinstance(each, np.ndarray)}
+    of = {n: loop_input(each, dtype if each.dtype.kind == "f" else None) for n, each in arrays.items()}
+    replaced: Block = values._replace(**of)
+    return replaced
 
 
 def available() -> int:

@@ -14,21 +14,21 @@ from dcrec_spark.engine.acceleration import (
     PLAIN_STEP,
     REACHED,
     Stride,
-    sweeps_to,
 )
 from dcrec_spark.engine.ascent import Fit, Stopping, alternate
 from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Arrays
 from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
 from dcrec_spark.engine.process import ProcessSide
+from dcrec_spark.engine.steps import Steps
 
 LONGEST = 1.9
 LONGER = Stride(LONGEST)
-SWEEPS_TO_LONGEST = sweeps_to(LONGEST)
+SWEEPS_TO_LONGEST = 8  # 1.1^7 is more than 1.9
 
 
 @dataclass(frozen=True)
-class Valley:
+class Valley(Steps):
     """Two numbers, x of the users and y of the items, that lower x^2 + y^2 - 2 c x y + 1, each in its turn.
 
     The closer c is to 1, the narrower the valley, and the shorter plain steps. Steps beyond ``too_long`` end uphill,
@@ -43,39 +43,32 @@ class Valley:
     too_fast: float = 1.0
     strides: list[Stride] = field(default_factory=list)
 
-    stage, rises, remembers, shared = "valley", False, True, None
+    stage, rises = "valley", False
 
     @property
     def lengths(self) -> list[float]:
         return [stride.length for stride in self.strides]
 
-    def with_stride(self, stride: Stride) -> Self:
+    def accelerated(self, stride: Stride, users: Arrays, items: Arrays) -> Self:
         return replace(self, stride=stride)
 
-    def start_users(self) -> Kernel:
-        return partial(number, value=1.0)
+    def start(self, is_user: bool) -> Kernel:
+        return partial(number, value=1.0 if is_user else 0.5)
 
-    def start_items(self) -> Kernel:
-        return partial(number, value=0.5)
-
-    def users(self, shared: None) -> Kernel:
+    def update(self, shared: None, is_user: bool) -> Kernel:
+        if not is_user:
+            return partial(step, c=self.c, stride=self.stride)
         self.strides.append(self.stride)
         length, momentum = self.stride
         astray = length > self.too_long or momentum > self.too_fast
         return partial(step, c=self.c, stride=Stride(length + 1000.0 * astray, momentum))
 
-    def items(self, shared: None) -> Kernel:
-        return partial(step, c=self.c, stride=self.stride)
-
-    def converge(self, shared: None, is_user: bool = True) -> Kernel:
+    def converge(self, shared: None, is_user: bool = True, scores: bool = False) -> Kernel:
         return partial(rest, c=self.c)
 
     def conclude(self, users: Arrays, items: Arrays, shared: None) -> tuple[float, None]:
         x, y = float(users["value"]), float(items["value"])
         return x * x + y * y - 2 * self.c * x * y + 1.0, None
-
-    def held_out_loss(self, items: Arrays, shared: None) -> float | None:
-        return None
 
 
 def number(inputs: KernelInput, *, value: float) -> Update:

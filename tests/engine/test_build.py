@@ -24,9 +24,6 @@ class Ratings(NamedTuple):
     row_blocks: int
     col_blocks: int
 
-    def mirrored(self) -> "Ratings":
-        return Ratings(self.col, self.row, self.value, self.n_cols, self.n_rows, self.col_blocks, self.row_blocks)
-
 
 def key_of(rows: Array) -> Array:
     return np.asarray(1000 + 7 * rows, np.int64)
@@ -43,13 +40,9 @@ def shuffled(ratings: Ratings, block: int, seed: int = 0) -> list[Arrays]:
     return parts
 
 
-def build(ratings: Ratings, block: int, seed: int = 0, dtype: str = "float64") -> pa.RecordBatch:
-    plan = BlockPlan(ratings.row_blocks, (ratings.n_cols, ratings.col_blocks), ["rating"], dtype)
+def build(ratings: Ratings, block: int, seed: int = 0) -> pa.RecordBatch:
+    plan = BlockPlan(ratings.row_blocks, (ratings.n_cols, ratings.col_blocks), ["rating"], "float64")
     return build_block(block, shuffled(ratings, block, seed), plan)
-
-
-def contents(ratings: Ratings, block: int) -> dict[str, Array]:
-    return unpack(build(ratings, block)["data"][0].as_py())
 
 
 @st.composite
@@ -94,7 +87,7 @@ def test_blocks_together_hold_every_nonzero_and_every_row(ratings: Ratings) -> N
     )
     pairs_of_blocks = {}
     for block in range(ratings.row_blocks):
-        arrays = contents(ratings, block)
+        arrays = unpack(build(ratings, block)["data"][0].as_py())
         rows = np.arange(block, ratings.n_rows, ratings.row_blocks)
         np.testing.assert_array_equal(arrays["row_key"], key_of(rows))
         owner = np.repeat(rows, np.diff(arrays["row_ptr"]))

@@ -57,10 +57,6 @@ def test_user_blocks_score_pairs_with_heavy_items(n_blocks: tuple[int, int], bro
     np.testing.assert_array_equal(after.sums["total"], of_items.sums["total"])
 
 
-def test_kernels_of_models_without_heavy_items_are_unchanged() -> None:
-    assert with_parts(remember, object(), None) is remember
-
-
 @pytest.mark.parametrize("broadcast", [True, False], ids=["broadcast", "blocks"])
 def test_memory_returns_to_its_block(broadcast: bool) -> None:
     users, items = sides((2, 3), (broadcast, broadcast))

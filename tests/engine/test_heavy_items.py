@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from dcrec_spark.engine import heavy_items
-from dcrec_spark.engine.blocks import Block, first_place
-from dcrec_spark.engine.build import BlockPlan, build_block
-from dcrec_spark.engine.cells import unpack
+from dcrec_spark.engine.blocks import first_place, read_block
 from dcrec_spark.engine.heavy_items import Heavy, add_scores, with_parts
-from tests.engine.test_build import Ratings, random_ratings, shuffled
+from tests.engine.memory_side import memory_sides
+from tests.engine.test_build import Ratings, random_ratings
 from tests.engine.test_cluster_side import cost_of, planned
 from tests.engine.test_exchange import SOME
 from tests.engine.toy_kernels import Splits, key_rows
@@ -28,31 +27,15 @@ def with_heavy(draw: st.DrawFn) -> tuple[Ratings, Heavy]:
     return ratings, Heavy(idx, np.array([(ratings.col == i).sum() for i in idx], np.int64))
 
 
-def block_of(ratings: Ratings, block: int, **heavies: Heavy) -> Block:
-    source = ratings.n_cols, ratings.col_blocks
-    plan = BlockPlan(ratings.row_blocks, source, ["rating"], "float64", **heavies)
-    cell = build_block(block, shuffled(ratings, block), plan)
-    return Block(unpack(cell["data"][0].as_py()))
-
-
-def sides(ratings: Ratings, items: Heavy) -> tuple[list[Block], list[Block]]:
-    """The blocks of users and of items; as the engine builds them, these are given no pair of heavy ones."""
-    light = ~np.isin(ratings.col, items.idx)
-    rest = ratings._replace(row=ratings.row[light], col=ratings.col[light], value=ratings.value[light])
-    users = [block_of(ratings, block, others=items) for block in range(ratings.row_blocks)]
-    of_items = rest.mirrored()
-    return users, [block_of(of_items, block, own=items) for block in range(of_items.row_blocks)]
-
-
-few = settings(max_examples=40)
-
-
-@few
+@settings(max_examples=40)
 @given(with_heavy())
 def test_either_side_sends_what_the_other_needs(drawn: tuple[Ratings, Heavy]) -> None:
     """Heavy items go to all blocks of users, and call for no user."""
     ratings, items = drawn
-    of_users, of_items = sides(ratings, items)
+    pairs = {"user": ratings.row, "item": ratings.col, "rating": ratings.value}
+    keys = np.arange(ratings.n_rows), np.arange(ratings.n_cols)
+    sides = memory_sides(pairs, keys, (ratings.row_blocks, ratings.col_blocks), heavy=items)
+    of_users, of_items = ([read_block(cell) for cell in side.blocks] for side in sides)
     rows, columns = (ratings.n_rows, ratings.row_blocks), (ratings.n_cols, ratings.col_blocks)
     for targets, sources, counts in ((of_users, of_items, columns), (of_items, of_users, rows)):
         for number, target in enumerate(targets):

@@ -4,8 +4,8 @@ import numpy as np
 
 from dcrec_spark.engine import heavy_items
 from dcrec_spark.engine.cells import Array
-from dcrec_spark.engine.heavy_items import PartsOf, ScoresOf
 from dcrec_spark.engine.kernel_input import KernelInput, Update
+from dcrec_spark.engine.steps import PartsOf, ScoresOf
 
 
 def key_rows(inputs: KernelInput) -> Update:

@@ -106,7 +106,6 @@ class RidgeProblem(NamedTuple):
     users: RatingBlock
     items: RatingBlock
     design: Design
-    reg: Regulariser
     dense: ridge.Problem
     start: ridge.Unknowns
     observed: Array
@@ -114,20 +113,21 @@ class RidgeProblem(NamedTuple):
 
     def rows(self, x: ridge.Unknowns) -> tuple[Array, Array]:
         """Users and items as they travel."""
-        users = [x.theta, self.users.covariates, x.kappa, *[x.user_bias[:, None]] * self.design.biases]
+        users = [x.kappa, x.theta, self.users.covariates, *[x.user_bias[:, None]] * self.design.biases]
         if self.users.has_confounder and self.design.per_user:
             users.append(x.weight[:, None])
-        items = [x.beta, self.items.covariates, x.rho, *[x.item_bias[:, None]] * self.design.biases]
+        items = [self.items.covariates, x.beta, x.rho, *[x.item_bias[:, None]] * self.design.biases]
         return np.hstack(users), np.hstack(items)
 
     def unknowns(self, x: ridge.Unknowns, users: Array, items: Array, shared: Shared) -> ridge.Unknowns:
         """The way back; the weights of users without one of their own follow the common one."""
-        rank, biases, (p, q) = x.beta.shape[1], self.design.biases, self.design[5:7]
-        own, end = self.users.has_confounder and self.design.per_user, rank + p + q
+        (p, q), biases = self.design[-2:], self.design.biases
+        factors, end = slice(q, q + x.beta.shape[1]), q + x.beta.shape[1] + p
+        own = self.users.has_confounder and self.design.per_user
         weight = users[:, -1] if own else np.full(len(users), shared.gamma)
-        of_users = users[:, :rank], users[:, end] if biases else x.user_bias, weight
-        of_items = items[:, :rank], items[:, end] if biases else x.item_bias
-        return ridge.Unknowns(*of_users, *of_items, *shared[:2], users[:, rank + p : end], items[:, rank + q : end])
+        of_users = users[:, factors], users[:, end] if biases else x.user_bias, weight
+        of_items = items[:, factors], items[:, end] if biases else x.item_bias
+        return ridge.Unknowns(*of_users, *of_items, *shared[:2], users[:, :q], items[:, end - p : end])
 
     def narrowed(self) -> "RidgeProblem":
         """In single precision."""
@@ -140,12 +140,12 @@ class RidgeProblem(NamedTuple):
         """Equations of the users, or of another block of them, given the items."""
         items, shared = self.rows(x)[1], Shared(x.intercept, x.gamma)
         sums = ridge_sums.side_sums(items, self.items.exposure, self.design, False)
-        return kernel.row_systems(block or self.users, items, sums, shared, self.design, self.reg, of_users=True)
+        return kernel.row_systems(block or self.users, items, sums, shared, self.design, of_users=True)
 
     def items_system(self, x: ridge.Unknowns) -> RowSystems:
         users, shared = self.rows(x)[0], Shared(x.intercept, x.gamma)
         sums = ridge_sums.side_sums(users, self.users.exposure, self.design, True)
-        return kernel.row_systems(self.items, users, sums, shared, self.design, self.reg, of_users=False)
+        return kernel.row_systems(self.items, users, sums, shared, self.design, of_users=False)
 
 
 def exposed_counts(rng: np.random.Generator, size: tuple[int, int] | None, largest: int = 1) -> Array:
@@ -159,7 +159,10 @@ def exposed_counts(rng: np.random.Generator, size: tuple[int, int] | None, large
 def problem_of(seed: int, kind: str, size: tuple[int, int] | None = None, rank: int = RANK) -> RidgeProblem:
     """User 0 and the last item are unrated. Of an observed pair h may be another number than the product."""
     w0, everywhere, weight_of, biases, by_count, leave_one_out, *covariates = KINDS[kind]
-    design = Design(w0, everywhere, weight_of != "global", weight_of == "pooled", biases, *covariates)
+    design = Design(
+        *(rank, REG._replace(by_count=by_count), w0, everywhere),
+        *(weight_of != "global", weight_of == "pooled", biases, *covariates),
+    )
     rng = np.random.default_rng(seed)
     observed = exposed_counts(rng, size) > 0
     n_users, n_items = observed.shape
@@ -182,15 +185,15 @@ def problem_of(seed: int, kind: str, size: tuple[int, int] | None = None, rank: 
     tables = (observed, ratings, weights, h, product)
     users = block_of(tables, pi, leave_one_out)._replace(covariates=p)
     items = block_of(tuple(table.T for table in tables), lam, leave_one_out)._replace(covariates=q)
-    return RidgeProblem(users, items, design, REG._replace(by_count=by_count), dense, begin, observed, product)
+    return RidgeProblem(users, items, design, dense, begin, observed, product)
 
 
 def block_of(tables: tuple[Array, ...], exposure: Array, leave_one_out: bool) -> RatingBlock:
     entries, none = csr(tables[0]), np.empty(0)
     ratings, weights, h, product = (table[entries.row, entries.col] for table in tables[1:])
-    has = exposure.shape[1] > 0
-    low_rank = product if has and leave_one_out else none
-    return RatingBlock(entries.row_ptr, entries.col, ratings, weights, h if has else none, exposure, low_rank)
+    h = h if exposure.shape[1] else none
+    low_rank = product if exposure.shape[1] and leave_one_out else h
+    return RatingBlock(entries.row_ptr, entries.col, ratings, weights, h, low_rank, exposure)
 
 
 # The Poisson outcome

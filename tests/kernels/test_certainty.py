@@ -21,7 +21,7 @@ def every_pair(p: RidgeProblem, is_user: bool) -> RatingBlock:
     h, block = (p.h, p.users) if is_user else (p.h.T, p.items)
     pairs, none = entries_of(np.ones(h.shape)), np.empty(0)
     of_pairs = h.ravel() if block.has_confounder else none
-    return RatingBlock(pairs.row_ptr, pairs.col, np.zeros(h.size), np.zeros(h.size), of_pairs, block.exposure)
+    return RatingBlock(pairs.row_ptr, pairs.col, np.zeros(h.size), np.zeros(h.size), of_pairs, of_pairs, block.exposure)
 
 
 def fitted(p: RidgeProblem) -> ridge.Unknowns:

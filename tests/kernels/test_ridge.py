@@ -18,15 +18,15 @@ SEEDS = st.integers(0, 2**32)
 def sweep(p: RidgeProblem, x: dense.Unknowns) -> tuple[dense.Unknowns, float, Array]:
     """One sweep of the kernels from the reference's unknowns, J after it, and the users as they were solved."""
     shared = Shared(x.intercept, x.gamma)
-    users = p.design.rows_of(solvers.solve_rows(p.users_system(x)), p.users.covariates, x.beta.shape[1])
+    users = p.design.rows_of(solvers.solve_rows(p.users_system(x)), p.users.covariates, True)
     of_users = ridge_sums.side_sums(users, p.users.exposure, p.design, True)
-    of_users |= ridge_sums.penalty(users, p.users, True, shared, p.design, p.reg)
-    items = solvers.solve_rows(ridge.row_systems(p.items, users, of_users, shared, p.design, p.reg, of_users=False))
-    items = p.design.rows_of(items, p.items.covariates, x.beta.shape[1])
+    of_users |= ridge_sums.penalty(users, p.users, True, shared, p.design)
+    items = solvers.solve_rows(ridge.row_systems(p.items, users, of_users, shared, p.design, of_users=False))
+    items = p.design.rows_of(items, p.items.covariates, False)
     of_items = ridge_sums.side_sums(items, p.items.exposure, p.design, False)
     of_items |= ridge_sums.observed_sums(p.items, items, users, shared, p.design)
-    of_items |= ridge_sums.penalty(items, p.items, False, shared, p.design, p.reg)
-    after, value = ridge_sums.shared_and_objective(of_users, of_items, shared, p.design, p.reg, True)
+    of_items |= ridge_sums.penalty(items, p.items, False, shared, p.design)
+    after, value = ridge_sums.shared_and_objective(of_users, of_items, shared, p.design, True)
     moved = users.copy()
     if p.users.has_confounder and p.design.per_user:
         moved[:, -1] += after.gamma - shared.gamma  # departures stay where they are
@@ -85,9 +85,8 @@ def test_blocks_beyond_a_piece_of_the_loops_match_the_dense_reference(
 def one_row(block: RatingBlock, row: int, pairs: slice = slice(None)) -> RatingBlock:
     """Some pairs of one row, alone in a block."""
     at = range(block.row_ptr[row], block.row_ptr[row + 1])[pairs]
-    of_pairs = [array[at.start : at.stop] for array in block[1:5]]
-    low_rank = block.low_rank[at.start : at.stop]
-    return RatingBlock(np.array([0, len(at)]), *of_pairs, block.exposure[row : row + 1], low_rank)
+    of_pairs = [array[at.start : at.stop] for array in block[1:6]]
+    return RatingBlock(np.array([0, len(at)]), *of_pairs, block.exposure[row : row + 1])
 
 
 @pytest.mark.parametrize("kind", ["weighted", "biases-global", "pooled-everywhere"])
@@ -98,7 +97,7 @@ def test_an_item_is_solved_by_sums_over_parts_of_its_users(seed: int, kind: str)
     p = problem_of(seed, kind)
     users, shared = np.random.default_rng(seed).standard_normal(p.rows(p.start)[0].shape), Shared(0.2, 0.3)
     sums = ridge_sums.side_sums(users, p.users.exposure, p.design, True)
-    whole = solvers.solve_rows(ridge.row_systems(p.items, users, sums, shared, p.design, p.reg, of_users=False))
+    whole = solvers.solve_rows(ridge.row_systems(p.items, users, sums, shared, p.design, of_users=False))
     for row in range(len(whole)):
         half_way = len(one_row(p.items, row).col) // 2
         parts = [one_row(p.items, row, part) for part in (slice(half_way), slice(half_way, None))]
@@ -106,5 +105,5 @@ def test_an_item_is_solved_by_sums_over_parts_of_its_users(seed: int, kind: str)
         parts = [part._replace(exposure=np.zeros_like(part.exposure)) for part in parts]
         added = [solvers.sums_over_pairs(part, users, sums["augmented"], shared, p.design) for part in parts]
         half, right = (sum(part[0] for part in of_parts) for of_parts in zip(*added, strict=True))
-        system = ridge.row_systems(none, users, sums, shared, p.design, p.reg, of_users=False).of_row(0, half, right)
+        system = ridge.row_systems(none, users, sums, shared, p.design, of_users=False).of_row(0, half, right)
         assert_same(solvers.solve_rows(system)[0], whole[row], 1e-9)

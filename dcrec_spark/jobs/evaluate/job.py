@@ -213,7 +213,7 @@ def _stages(model: AnyModel) -> list[Stage]:
         get = exposure.getOrDefault
         stages.append(Stage("exposure", "ELBO", exposure.elboHistory, get("tol"), get("maxIter")))
     for name, member in members_of(model).items():
-        get, objective = member.getOrDefault, family_of(member).objective.name
+        get, objective = member.getOrDefault, family_of(member).objective
         stages.append(Stage(f"outcome {name}".strip(), objective, member.objectiveHistory, get("tol"), get("maxIter")))
     return stages
 

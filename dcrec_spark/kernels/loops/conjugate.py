@@ -111,7 +111,7 @@ def _gather(begin: int, length: int, given: RowSystems, gathered: Numbers) -> No
     """Gather the factors of some nonzeros' sources, a one for the bias, and a_hat last if the system is bordered."""
     width, bordered = gathered.shape[1], given.border.shape[1] > 0
     for n in range(length):
-        source = given.sources[given.col[begin + n]]
+        source = given.sources[given.col[begin + n], given.first :]
         for k in range(given.rank):
             gathered[n, k] = source[k]
         if width - bordered > given.rank:

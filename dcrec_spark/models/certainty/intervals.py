@@ -23,7 +23,7 @@ from dcrec_spark.errors import ConfigError, DataError, cut
 from dcrec_spark.kernels.certainty import Noise, noise, odds_of_shift
 from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.models.certainty.overlap import ROW, by_exposure, memory_frame, smallest_of_rows
-from dcrec_spark.models.families.base import Assessing, Assessor
+from dcrec_spark.models.families.base import Assessor
 from dcrec_spark.models.fitting.attach import propensities
 from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.fitting.fit_resources import FitResources
@@ -58,16 +58,11 @@ def require_intervals(fitted: FittedOutcome, coverage: object) -> None:
         raise ValueError(
             f"coverage: found {coverage!r}, expected a share of the intervals between 0 and 1, such as 0.9"
         )
-    _assessing(fitted)
-
-
-def _assessing(fitted: FittedOutcome) -> Assessing:
-    if not isinstance(fitted.family, Assessing):
+    if not fitted.family.has_intervals:
         raise ConfigError(
             f"outcome={fitted.params.getOrDefault('outcome')} has no intervals: they are those of "
             "least squares, outcome=weighted or probabilistic"
         )
-    return fitted.family
 
 
 def intervals_of(
@@ -134,17 +129,15 @@ def _assessed(fitted: FittedOutcome, layout: Layout, resources: FitResources) ->
     steps = family.steps(layout, precision="float64")
     tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
     with layout.environment():
-        users, items = (
-            resources.add(layout.place(is_user, fitted.table(is_user), family)) for is_user in (True, False)
-        )
-        from_users = resources.add(layout.users.half_step(steps.start_users(), previous=users))
-        from_items = resources.add(layout.items.half_step(steps.start_items(), previous=items))
+        users, items = layout.place_both((fitted.users, fitted.items), family, resources)
+        from_users = resources.add(layout.users.half_step(steps.start(True), previous=users))
+        from_items = resources.add(layout.items.half_step(steps.start(False), previous=items))
         states = []
         for is_user, side, source, memory, other in (
             (True, layout.users, from_items, users, layout.items),
             (False, layout.items, from_users, items, layout.users),
         ):
-            assessor = _assessing(fitted).assessor(steps, fitted.facts.shared, is_user)
+            assessor = fitted.family.assessor(steps, fitted.facts.shared, is_user)
             size = other.n_rows, other.n_blocks
             kernel = partial(assess, assessor=assessor, size=size, tolerance=tolerance, is_user=is_user)
             states.append(resources.add(side.remember(kernel, source, memory)))

@@ -65,9 +65,8 @@ def _explained(fitted: FittedOutcome, layout: Layout, n: int, resources: FitReso
         outcome = fitted.params.getOrDefault("outcome")
         raise ConfigError(f"outcome={outcome} can't be explained: its family does not take preferences apart")
     with layout.environment():
-        item_memory = resources.add(layout.place(False, fitted.items, family))
-        user_memory = resources.add(layout.place(True, fitted.users, family))
-        source = resources.add(layout.items.half_step(steps.start_items(), previous=item_memory))
+        user_memory, item_memory = layout.place_both((fitted.users, fitted.items), family, resources)
+        source = resources.add(layout.items.half_step(steps.start(False), previous=item_memory))
         size = layout.items.n_rows, layout.items.n_blocks
         tolerance = AGREEMENT[fitted.params.getOrDefault("precision")]
         kernel = partial(explain_block, explainer=explainer, reasons=n, size=size, tolerance=tolerance)

@@ -16,16 +16,16 @@ functions in a worker of the cluster and in this process.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from pyspark.ml.param import Params
 
 from dcrec_spark.engine.acceleration import REACHED
-from dcrec_spark.engine.ascent import Steps
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import KernelInput
 from dcrec_spark.engine.sides import Side
+from dcrec_spark.engine.steps import Steps
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.explain import Explained, Wanted
 from dcrec_spark.kernels.gamma import Floats
@@ -46,13 +46,6 @@ class ExposureTerm(NamedTuple):
     leave_one_out: bool = False
     over_all_pairs: bool = True
     composition: bool = False
-
-
-class Objective(NamedTuple):
-    """What a fit optimises: its name in reports, and whether it is a bound that rises or a loss that falls."""
-
-    name: str
-    rises: bool
 
 
 class TableColumn(NamedTuple):
@@ -143,15 +136,15 @@ class Family(ABC):
     ----------
     stage : "exposure" or "outcome". Names the fit in logs, errors and facts.
     value : the array of a block that the factors explain.
-    objective : what a fit optimises.
-    splits : whether its steps are :class:`dcrec_spark.engine.heavy_items.Splitting`, so that items may be heavy.
+    objective : name of what a fit optimises, in reports.
+    splits : whether its steps have :meth:`dcrec_spark.engine.steps.Steps.heavy_parts`, so that items may be heavy.
     reads : names of further Params that the family takes its settings from.
     settings : their values and those of the Params that every family reads, plain numbers and strings.
     """
 
     stage: ClassVar[str]
     value: ClassVar[str]
-    objective: ClassVar[Objective]
+    objective: ClassVar[str]
     splits: ClassVar[bool] = False
     reads: ClassVar[tuple[str, ...]] = ()
     _all_read: ClassVar[tuple[str, ...]] = ("rank", "seed", "precision")
@@ -265,6 +258,7 @@ class OutcomeFamily(Family):
     ----------
     default_unobserved_weight : the weight w0 of unobserved pairs where none is given.
     unrated_are_zeros : whether unrated pairs are fitted as 0, so that predictions lie below the scale of the ratings.
+    has_intervals : whether it has an :meth:`assessor`.
     warm_start_settings : Params in which a model has to agree with the fit that it starts.
     allowed : Param -> the values that the family can do, if not all. The first is its own default. It refuses another
         value that a user sets, and passes over the estimator's default.
@@ -274,6 +268,7 @@ class OutcomeFamily(Family):
     value = "rating"
     default_unobserved_weight: ClassVar[float] = 1.0
     unrated_are_zeros: ClassVar[bool]
+    has_intervals: ClassVar[bool] = False
     warm_start_settings: ClassVar[tuple[str, ...]] = ("outcome", "rank")
     allowed: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     _all_read = ("outcome", "rank", "seed", "precision", "adjustment", "confounderWeight")
@@ -353,17 +348,13 @@ class OutcomeFamily(Family):
         """Return what takes the preferences of a block's users apart by ratings. None where the family can't."""
         return None
 
+    def assessor(self, steps: Any, shared: Any, is_user: bool) -> Assessor:
+        """Return the function that computes the intervals' numbers of a block's held-out pairs."""
+        raise NotImplementedError(f"{type(self).__name__} has no intervals")
+
     def variation(self, observed: Observed) -> float:
         """All pairs, each as large as a mean rating."""
         return observed.n_pairs * observed.means[self.value] ** 2
-
-
-@runtime_checkable
-class Assessing(Protocol):
-    """A family with intervals."""
-
-    def assessor(self, steps: Any, shared: Any, is_user: bool) -> Assessor:
-        """Return the function that computes the intervals' numbers of a block's held-out pairs."""
 
 
 def require_same_kind(family: OutcomeFamily, warm: Params) -> None:

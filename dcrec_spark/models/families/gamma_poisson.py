@@ -7,8 +7,8 @@ has a weight: w_ui where it was observed (1, or an inverse propensity), w0 elsew
 w0 sum_all E + sum_obs (w - w0) E, which takes the means of the other side at the nonzeros, unless all weights are 1.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import partial
 from typing import NamedTuple, Self, TypeVar
 
@@ -17,11 +17,11 @@ from scipy.special import gammaln
 
 from dcrec_spark.engine import heavy_items
 from dcrec_spark.engine.acceleration import PLAIN_STEP, REACHED, Stride
-from dcrec_spark.engine.blocks import Block, Pairs
+from dcrec_spark.engine.blocks import Pairs
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.heavy_items import PartsOf, ScoresOf
 from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
-from dcrec_spark.kernels.csr import CountBlock, inner_products, row_products, row_sums
+from dcrec_spark.engine.steps import PartsOf, ScoresOf, Steps
+from dcrec_spark.kernels.csr import CountBlock, inner_products, row_products, rows_of
 from dcrec_spark.kernels.gamma import Floats, best_scale, divergence, geometric_mean, moments, noise, over_relax
 from dcrec_spark.kernels.poisson import converge_shape, drawn_counts, log_rates, rates, update_shape
 
@@ -60,23 +60,8 @@ class SharedGammas(NamedTuple):
     gamma: Gamma | None = None
 
 
-class RowPart(Enum):
-    """Columns of a row: of the K factors, or of the one gamma of a user. Means only where single pairs are predicted.
-
-    Of a user of rank 2 with a confounder weight, and means::
-
-        column    0     1     2           3     4     5
-                  g_u0  g_u1  g_gamma_u   E_u0  E_u1  E_gamma_u
-    """
-
-    GEOMETRIC_MEAN = 0
-    GAMMA_GEOMETRIC_MEAN = 1
-    MEAN = 2
-    GAMMA_MEAN = 3
-
-
 @dataclass(frozen=True)
-class GammaPoisson:
+class GammaPoisson(Steps):
     """A Gamma-Poisson model of one array of counts.
 
     count : the block's array of counts, "exposure_count" or "rating". prior : of all factors.
@@ -106,7 +91,6 @@ class GammaPoisson:
     scale: Floats | float = 1.0
 
     rises = True
-    remembers = True
     # On MovieLens 100K no sweep of this length had to be undone; momentum beyond .95 was no faster.
     longest = Stride(1.9, 0.95)
 
@@ -119,44 +103,34 @@ class GammaPoisson:
     def gamma_per_user(self) -> bool:
         return self.confounder is not None and self.per_user
 
-    def part(self, rows: Array, part: RowPart, is_user: bool) -> Array:
-        """Return a view of the columns of one part of a side's rows, (n, width). KeyError where they have no such."""
-        own = self.rank + (is_user and self.gamma_per_user)
-        ends = 0, self.rank, own, own + self.rank, 2 * own
-        start, end = ends[part.value : part.value + 2]
-        if not start < end <= rows.shape[1]:
-            raise KeyError(part.name)
-        return rows[:, start:end]
+    def of_rows(self, rows: Array, is_user: bool, mean: bool = False) -> tuple[Array, Array]:
+        """Return views of the geometric means in a side's rows, or of the means: (n, K), and (n, 1) or (n, 0) of gamma.
+
+        Rows have means only where single pairs are predicted. Of a user of rank 2 with a gamma they are::
+
+            g_u0  g_u1  g_gamma_u   E_u0  E_u1  E_gamma_u
+        """
+        width = self.rank + (is_user and self.gamma_per_user)
+        begin = width * mean
+        return rows[:, begin : begin + self.rank], rows[:, begin + self.rank : begin + width]
 
     @property
     def shared(self) -> SharedGammas:
         return SharedGammas(self.intercept, None if self.gamma_per_user else self.confounder)
 
-    def with_stride(self, stride: Stride) -> Self:
-        return replace(self, stride=stride)
-
-    def balanced(self, users: Arrays, items: Arrays) -> Self:
-        """Return the same steps from where each factor has its best scale, by the sums of both sides."""
+    def accelerated(self, stride: Stride, users: Arrays, items: Arrays) -> Self:
+        """Return the same steps with another stride, from where each factor has its best scale."""
         sides = [(sums["mean"], float(sums["rows"]), self.prior.shape, self.prior.rate) for sums in (users, items)]
-        return replace(self, scale=best_scale(sides[0], sides[1]).astype(self.precision))
+        return replace(self, stride=stride, scale=best_scale(sides[0], sides[1]).astype(self.precision))
 
-    def start_users(self) -> Kernel:
-        return partial(start, model=self, is_user=True)
+    def start(self, is_user: bool) -> Kernel:
+        return partial(start, model=self, is_user=is_user)
 
-    def start_items(self) -> Kernel:
-        return partial(start, model=self, is_user=False)
+    def update(self, shared: SharedGammas, is_user: bool) -> Kernel:
+        return partial(update, model=self, shared=shared, is_user=is_user)
 
-    def users(self, shared: SharedGammas) -> Kernel:
-        return partial(update, model=self, shared=shared, is_user=True)
-
-    def items(self, shared: SharedGammas) -> Kernel:
-        return partial(update, model=self, shared=shared, is_user=False)
-
-    def converge(self, shared: SharedGammas, is_user: bool = True) -> Kernel:
-        return partial(converge, model=self, shared=shared, is_user=is_user)
-
-    def converge_and_score(self, shared: SharedGammas) -> Kernel:
-        return partial(converge, model=self, shared=shared, is_user=True, scores=True)
+    def converge(self, shared: SharedGammas, is_user: bool = True, scores: bool = False) -> Kernel:
+        return partial(converge, model=self, shared=shared, is_user=is_user, scores=scores)
 
     def heavy_parts(self, shared: SharedGammas) -> PartsOf:
         return partial(heavy_parts, model=self, shared=shared)
@@ -212,68 +186,225 @@ class GammaPoisson:
         return float(items["held_out"]) / float(items["held_out_pairs"])
 
 
+@dataclass(frozen=True)
+class HalfStep:
+    """A block in a half-step of its side: the input of the kernel, the model, and what all pairs share."""
+
+    inputs: KernelInput
+    model: GammaPoisson
+    shared: SharedGammas
+    is_user: bool
+
+    @property
+    def has_gammas(self) -> bool:
+        """Whether each row has a gamma."""
+        return self.is_user and self.model.gamma_per_user
+
+    @property
+    def prior(self) -> Floats:
+        """Prior shapes of a row, (F,): of the factors, and last of gamma where each row has one."""
+        model = self.model
+        own = [required(model.confounder).shape] if self.has_gammas else []
+        return np.array([model.prior.shape] * model.rank + own, model.precision)
+
+    def sources(self, mean: bool = False) -> tuple[Floats, Floats]:
+        """Return :meth:`GammaPoisson.of_rows` of the inbox."""
+
+        def split() -> tuple[Floats, Floats]:
+            factors, gamma = self.model.of_rows(self.inputs.inbox, not self.is_user, mean)
+            return np.ascontiguousarray(factors), gamma
+
+        return self.inputs.once("means" if mean else "geometric means", split)
+
+    def counts(self) -> CountBlock:
+        """Return the kernel's view of the block: its counts, and what else its rates are made of."""
+        model, pairs = self.model, self.inputs.block.fitted
+        count = pairs.value(model.count).astype(model.precision)
+        if pairs.has("weight"):
+            count = count * pairs.value("weight").astype(model.precision)
+        of_rows = offset = np.empty(0, model.precision)
+        if model.intercept is not None:
+            offset = np.full(len(pairs.col), required(self.shared.intercept).geometric_mean, model.precision)
+        if model.confounder is not None:
+            a_hat = pairs.value("a_hat").astype(model.precision)
+            if self.has_gammas:
+                of_rows = a_hat
+            else:
+                part = (self._gammas_of(pairs.col) * a_hat).astype(model.precision)
+                offset = offset + part if len(offset) else part
+        return CountBlock(pairs.row_ptr, pairs.col, count, of_rows, offset)
+
+    def _gammas_of(self, col: Array, mean: bool = False) -> Floats | float:
+        """Return the geometric means, or means, of gamma at these places of the inbox, or those of all pairs' one."""
+        if self.model.gamma_per_user:
+            return np.asarray(self.sources(mean)[1][:, 0][col])
+        gamma = required(self.shared.gamma)
+        return gamma.mean if mean else gamma.geometric_mean
+
+    def excess(self) -> Floats | None:
+        """Return w - w0 of the observed pairs, (nnz,). None where all pairs weigh 1."""
+        if not self.model.reweighs:
+            return None
+        pairs = self.inputs.block.fitted
+        weight = pairs.value("weight").astype(np.float64) if self.model.weighted else np.ones(len(pairs.col))
+        return np.asarray(weight - self.model.unobserved)
+
+    def rates(self) -> dict[str, Floats]:
+        """Return "rate" of the factors, (K,) or (n, K), and "gamma_rate", (n, 1), where each row has a gamma.
+
+        The prior's, and all that they are multiplied with, by the weights of the pairs.
+        """
+        model, inputs, pairs, excess = self.model, self.inputs, self.inputs.block.fitted, self.excess()
+        # Items before they are divided by the scale; users as they have moved.
+        scale = model.scale if self.is_user else 1.0
+        rate = model.prior.rate + model.unobserved * inputs.source_sums["mean"] / scale
+        if excess is not None:
+            rate = rate + row_products(pairs.row_ptr, pairs.col, excess, self.sources(mean=True)[0]) / scale
+            if inputs.parts:
+                rate[inputs.block[heavy_items.ROW]] += inputs.parts["excess"]
+        rates = {"rate": rate.astype(model.precision)}
+        if self.has_gammas:
+            exposure = inputs.block["exposure"].astype(np.float64)
+            reach = model.unobserved * (exposure @ inputs.source_sums["exposure_total"])
+            if excess is not None:
+                reach += np.bincount(rows_of(pairs.row_ptr), excess * pairs.value("a_hat"), len(reach))
+            gamma_rate = required(model.confounder).rate + reach[:, None]
+            rates["gamma_rate"] = gamma_rate.astype(model.precision)
+        return rates
+
+    def moved(self, shape: Floats, rates: Mapping[str, Floats]) -> Update:
+        """Return the update of rows with these shapes, (n, F), and :meth:`rates`."""
+        memory = {"shape": shape[:, : self.model.rank], **rates}
+        if self.has_gammas:
+            memory["gamma_shape"] = shape[:, self.model.rank :]
+        return self.posterior(memory)
+
+    def posterior(self, memory: dict[str, Floats]) -> Update:
+        """Return the rows as :meth:`GammaPoisson.of_rows` reads them, their sums, and the posterior as memory."""
+        model, shape, rate = self.model, memory["shape"], memory["rate"]
+        mean = shape / rate
+        geometric, far = moments(shape, rate, model.prior.shape, model.prior.rate)
+        sums = {
+            "rows": np.array(float(len(shape))),
+            "mean": mean.sum(axis=0, dtype=np.float64),
+            "shape": shape.sum(axis=0, dtype=np.float64),
+            "gram": (mean.T @ mean).astype(np.float64),
+            "divergence": np.array(far),
+        }
+        sent, means = [geometric], [mean]
+        if self.has_gammas:
+            weight, gamma = required(model.confounder), (memory["gamma_shape"], memory["gamma_rate"])
+            sums["divergence"] += divergence(*gamma, weight.shape, weight.rate)
+            sent, means = [geometric, geometric_mean(*gamma)], [mean, gamma[0] / gamma[1]]
+        if model.confounder is not None:
+            exposure = self.inputs.block["exposure"].astype(np.float64)
+            if self.has_gammas:
+                exposure = exposure * means[1]
+            sums["confounder_total" if self.is_user else "exposure_total"] = exposure.sum(axis=0)
+        if model.validates or model.reweighs:
+            sent += means
+        return Update(np.hstack(sent), sums, memory)
+
+    def sums_of_pairs(self, counts: CountBlock, rate: Floats, memory: Arrays) -> dict[str, Floats]:
+        """Add up over the pairs of the block what the ELBO, the shared terms and the held-out loss need.
+
+        rate : (nnz,) of the nonzeros, in geometric means. memory : the block's rows, as they have moved.
+        """
+        model, pairs, excess = self.model, self.inputs.block.fitted, self.excess()
+        weight = pairs.value("weight") if pairs.has("weight") else None
+        sums = {
+            "log_rates": np.array(log_rates(counts, rate)),
+            "log_factorial": np.array(_log_factorial(pairs.value(model.count), weight)),
+        }
+        if model.intercept is not None or model.confounder is not None:
+            shares = counts.counts.astype(np.float64) / rate
+            sums["shares"] = np.array(shares.sum())
+            if model.confounder is not None:
+                sums["confounder_shares"] = np.array(shares @ pairs.value("a_hat"))
+        if excess is not None:
+            sums["excess"] = np.array(excess.sum())
+            sums["rate_excess"] = np.array(excess @ self.mean_rates(pairs, memory))
+            if model.confounder is not None:
+                sums["confounder_excess"] = np.array(excess @ pairs.value("a_hat"))
+        if model.validates:  # rate - y log rate of the held-out pairs, by the posterior means of both sides
+            pairs = self.inputs.block.held_out
+            count, mean = pairs.value(model.count), self.mean_rates(pairs, memory)
+            sums["held_out"] = np.array((mean - count.astype(np.float64) * np.log(mean)).sum())
+            sums["held_out_pairs"] = np.array(float(len(pairs.col)))
+        return sums
+
+    def mean_rates(self, pairs: Pairs, memory: Arrays) -> Floats:
+        """Return the mean rate of each pair of a block whose rows have just moved to ``memory``. (nnz,), float64."""
+        others, _ = self.sources(mean=True)
+        rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], others).astype(np.float64)
+        if self.model.confounder is not None:
+            if self.has_gammas:
+                own = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
+                gamma: Floats | float = np.repeat(own, np.diff(pairs.row_ptr))
+            else:
+                gamma = self._gammas_of(pairs.col, mean=True)
+            rate += gamma * pairs.value("a_hat")
+        if self.shared.intercept is not None:
+            rate += self.shared.intercept.mean
+        return rate
+
+
 def start(inputs: KernelInput, *, model: GammaPoisson, is_user: bool) -> Update:
     """Shapes off the prior by noise that depends on (seed, side, id) alone. Equal ones would stay equal.
 
     With a memory, a row that it knows (finite) starts there.
     """
-    prior = model.prior
-    seed = model.seed if is_user else model.seed + 1
-    shape = (prior.shape * (1.0 + noise(seed, inputs.block.row_key, model.rank))).astype(model.precision)
-    rate = np.full(model.rank, prior.rate, model.precision)
-    gamma = None
-    if is_user and model.gamma_per_user:
-        weight, size = required(model.confounder), (len(shape), 1)
-        gamma = np.full(size, weight.shape, model.precision), np.full(size, weight.rate, model.precision)
+    half = HalfStep(inputs, model, model.shared, is_user)
+    noisy = model.prior.shape * (1.0 + noise(model.seed + (not is_user), inputs.block.row_key, model.rank))
+    memory: dict[str, Floats] = {
+        "shape": noisy.astype(model.precision),
+        "rate": np.full(model.rank, model.prior.rate, model.precision),
+    }
+    if half.has_gammas:
+        weight, size = required(model.confounder), (len(noisy), 1)
+        memory["gamma_shape"] = np.full(size, weight.shape, model.precision)
+        memory["gamma_rate"] = np.full(size, weight.rate, model.precision)
     if len(inputs.memory.get("shape", ())):
-        known = np.isfinite(inputs.memory["shape"]).all(axis=1)
-        shape[known] = inputs.memory["shape"][known]
-        remembered = inputs.memory["rate"].astype(model.precision)  # (n, K): folded-in rows have rates that differ
-        rate = np.where(np.isfinite(remembered), remembered, rate)
-        if gamma is not None:
-            gamma[0][known], gamma[1][known] = inputs.memory["gamma_shape"][known], inputs.memory["gamma_rate"][known]
-    begun = _posterior(inputs.block, model, is_user, shape, rate, gamma)
+        for name, new in memory.items():  # remembered rates are (n, K): folded-in rows have rates that differ
+            remembered = inputs.memory[name].astype(model.precision)
+            memory[name] = np.where(np.isfinite(remembered), remembered, new)
+    begun = half.posterior(memory)
     return _remember(begun, inputs.memory[REACHED].astype(model.precision)) if REACHED in inputs.memory else begun
 
 
 def update(inputs: KernelInput, *, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> Update:
     """One coordinate step of the rows. For items, also the sums that need the nonzeros."""
-    before, rate = inputs.memory["shape"], inputs.memory["rate"]
-    # Of users nothing is scaled here: their factors meet items', and the products are what they were.
-    mean = geometric_mean(before, rate if is_user else rate * model.scale)
-    if is_user and model.gamma_per_user:
-        gamma = inputs.memory["gamma_shape"]
-        before = np.hstack([before, gamma])
-        mean = np.hstack([mean, geometric_mean(gamma, inputs.memory["gamma_rate"])])
-    cols, block = _cols(inputs, model, is_user), count_block(inputs, model, shared, is_user)
-    prior = prior_shapes(model, is_user)
-    updated = update_shape(prior, block, mean, cols)
+    half, before, memory = HalfStep(inputs, model, shared, is_user), _shapes(inputs.memory), inputs.memory
+    if not is_user:  # of users nothing is scaled here: their factors meet items', and the products are what they were
+        memory = {**memory, "rate": memory["rate"] * model.scale}
+    mean, prior, counts, (cols, _) = _geometric_means(memory), half.prior, half.counts(), half.sources()
+    updated = update_shape(prior, counts, mean, cols)
     if inputs.parts:  # of rows without a pair here
         updated[inputs.block[heavy_items.ROW]] += mean[inputs.block[heavy_items.ROW]] * inputs.parts["drawn"]
     length, momentum = model.stride
     longer = over_relax(before, updated, prior, length)
-    shape = over_relax(inputs.memory.get(REACHED, before), longer, prior, 1.0 + momentum)
-    result = _move(inputs, model, is_user, shape)
+    result = half.moved(over_relax(inputs.memory.get(REACHED, before), longer, prior, 1.0 + momentum), half.rates())
     if momentum:
         result = _remember(result, longer)
     if is_user:
         return result
     changes = [np.abs(result.memory[name] / inputs.memory[name] - 1.0) for name in ("shape", "rate")]
     movement = np.array(sum(float((change.astype(np.float64) ** NORM).sum()) for change in changes))
-    reached = rates(block, model.part(result.rows, RowPart.GEOMETRIC_MEAN, False), cols)
-    sums = _sums_of_pairs(inputs, model, shared, block, reached, result.memory, is_user=False)
+    reached = rates(counts, model.of_rows(result.rows, False)[0], cols)
+    sums = half.sums_of_pairs(counts, reached, result.memory)
     return result._replace(sums={**result.sums, "movement": movement, **sums})
 
 
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GammaPoisson, shared: SharedGammas) -> dict[str, Floats]:
     """Add up drawn counts, and w - w0 times the users' means, of heavy items' pairs, (H, K) each (float64)."""
-    of_items = model.part(inputs.inbox[inputs.block[heavy_items.AT]], RowPart.GEOMETRIC_MEAN, is_user=False)
-    met = KernelInput(heavy_items.transpose(inputs.block), {}, update.rows, {})
-    counts, cols = count_block(met, model, shared, is_user=False), _cols(met, model, is_user=False)
-    parts: dict[str, Floats] = {"drawn": drawn_counts(counts, of_items / model.scale, cols).astype(np.float64)}
-    excess = _excess(met.block, model)
+    of_items, _ = model.of_rows(inputs.inbox[inputs.block[heavy_items.AT]], is_user=False)
+    pairs = heavy_items.transpose(inputs.block)
+    half = HalfStep(KernelInput(pairs, {}, update.rows, {}), model, shared, is_user=False)
+    counts, excess = half.counts(), half.excess()
+    drawn = drawn_counts(counts, of_items / model.scale, half.sources()[0])
+    parts: dict[str, Floats] = {"drawn": drawn.astype(np.float64)}
     if excess is not None:
-        means = model.part(update.rows, RowPart.MEAN, is_user=True)
+        means, _ = model.of_rows(update.rows, is_user=True, mean=True)
         parts["excess"] = row_products(counts.row_ptr, counts.col, excess, means)
     return parts
 
@@ -283,13 +414,11 @@ def heavy_scores(inputs: KernelInput, items: Array, *, model: GammaPoisson, shar
 
     items : (H, width) the heavy items as they have moved. The memory has the users.
     """
-    met = KernelInput(heavy_items.heavy_pairs(inputs.block), inputs.memory, items, {})
-    own = geometric_mean(inputs.memory["shape"], inputs.memory["rate"])
-    if model.gamma_per_user:
-        own = np.hstack([own, geometric_mean(inputs.memory["gamma_shape"], inputs.memory["gamma_rate"])])
-    counts = count_block(met, model, shared, is_user=True)
-    rate = rates(counts, own, _cols(met, model, is_user=True))
-    return _sums_of_pairs(met, model, shared, counts, rate, inputs.memory, is_user=True)
+    pairs = heavy_items.heavy_pairs(inputs.block)
+    half = HalfStep(KernelInput(pairs, inputs.memory, items, {}), model, shared, is_user=True)
+    counts = half.counts()
+    rate = rates(counts, _geometric_means(inputs.memory), half.sources()[0])
+    return half.sums_of_pairs(counts, rate, inputs.memory)
 
 
 def converge(
@@ -299,200 +428,46 @@ def converge(
 
     scores : whether to add up the ELBO's parts of their nonzeros.
     """
-    block, prior = count_block(inputs, model, shared, is_user), prior_shapes(model, is_user)
-    totals = np.diff(np.concatenate([[0.0], np.cumsum(block.counts, dtype=np.float64)])[block.row_ptr])
+    half = HalfStep(inputs, model, shared, is_user)
+    counts, prior, given, (cols, _) = half.counts(), half.prior, half.rates(), half.sources()
+    totals = np.diff(np.concatenate([[0.0], np.cumsum(counts.counts, dtype=np.float64)])[counts.row_ptr])
     equal = (prior + totals[:, None] / len(prior)).astype(model.precision)
-    rate, gamma_rate = _rates(inputs, model, is_user)
-    full, cols = np.broadcast_to(rate, (len(equal), model.rank)), _cols(inputs, model, is_user)
-    if gamma_rate is not None:
-        full = np.hstack([full, gamma_rate])
-    shape = converge_shape(prior, block, equal, full, cols, CONVERGED, MOST_ROUNDS)
-    result = _move(inputs, model, is_user, shape)
+    full = np.broadcast_to(given["rate"], (len(equal), model.rank))
+    if half.has_gammas:
+        full = np.hstack([full, given["gamma_rate"]])
+    shape = converge_shape(prior, counts, equal, full, cols, CONVERGED, MOST_ROUNDS)
+    result = half.moved(shape, given)
     if not scores:
         return result
-    sums = {"log_rates": np.array(log_rates(block, rates(block, geometric_mean(shape, full), cols)))}
-    excess = _excess(inputs.block, model)
+    reached, excess = rates(counts, geometric_mean(shape, full), cols), half.excess()
+    sums = {"log_rates": np.array(log_rates(counts, reached))}
     if excess is not None:
-        mean = _mean_rates(inputs, inputs.block.fitted, model, shared, result.memory, is_user)
-        sums["rate_excess"] = np.array(excess @ mean)
+        sums["rate_excess"] = np.array(excess @ half.mean_rates(inputs.block.fitted, result.memory))
     return result._replace(sums={**result.sums, **sums})
 
 
-def _cols(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> Floats:
-    return _of_sources(inputs, model, is_user, RowPart.GEOMETRIC_MEAN)
+def _shapes(memory: Arrays) -> Floats:
+    """Return shapes of a block's rows, (n, F): of the factors, and last of gamma where each row has one."""
+    shape: Floats = memory["shape"]
+    return np.hstack([shape, memory["gamma_shape"]]) if "gamma_shape" in memory else shape
 
 
-def _of_sources(inputs: KernelInput, model: GammaPoisson, is_user: bool, part: RowPart) -> Floats:
-    return inputs.once(part.name, lambda: np.ascontiguousarray(model.part(inputs.inbox, part, not is_user)))
+def posteriors(memory: Arrays) -> tuple[Floats, Floats]:
+    """Return shapes and rates of a block's rows, (n, F) each: see :func:`_shapes`."""
+    rate = np.broadcast_to(memory["rate"], memory["shape"].shape)
+    return _shapes(memory), np.hstack([rate, memory["gamma_rate"]]) if "gamma_rate" in memory else rate
 
 
-def count_block(inputs: KernelInput, model: GammaPoisson, shared: SharedGammas, is_user: bool) -> CountBlock:
-    """Return the kernel's view of a block: its counts, and what else its rates are made of."""
-    pairs = inputs.block.fitted
-    count = pairs.value(model.count).astype(model.precision)
-    if pairs.has("weight"):
-        count = count * pairs.value("weight").astype(model.precision)
-    of_rows = offset = np.empty(0, model.precision)
-    if model.intercept is not None:
-        offset = np.full(len(pairs.col), required(shared.intercept).geometric_mean, model.precision)
-    if model.confounder is not None:
-        a_hat = pairs.value("a_hat").astype(model.precision)
-        if model.gamma_per_user and is_user:
-            of_rows = a_hat
-        else:
-            gamma = _gamma_of(inputs, pairs.col, model, shared, RowPart.GAMMA_GEOMETRIC_MEAN)
-            part = (gamma * a_hat).astype(model.precision)
-            offset = offset + part if len(offset) else part
-    return CountBlock(pairs.row_ptr, pairs.col, count, of_rows, offset)
-
-
-def _gamma_of(
-    inputs: KernelInput, col: Array, model: GammaPoisson, shared: SharedGammas, part: RowPart
-) -> Floats | float:
-    if model.gamma_per_user:
-        of_users: Floats = _of_sources(inputs, model, is_user=False, part=part)[:, 0]
-        return of_users[col]
-    gamma = required(shared.gamma)
-    return gamma.mean if part is RowPart.GAMMA_MEAN else gamma.geometric_mean
-
-
-def prior_shapes(model: GammaPoisson, is_user: bool) -> Floats:
-    """(K,), or (K + 1,) where the rows have a gamma each."""
-    prior = [model.prior.shape] * model.rank
-    if is_user and model.gamma_per_user:
-        prior.append(required(model.confounder).shape)
-    return np.array(prior, model.precision)
-
-
-def _rates(inputs: KernelInput, model: GammaPoisson, is_user: bool) -> tuple[Floats, Floats | None]:
-    """Return rates of the factors, (K,) or (n, K), and of the gammas, (n, 1).
-
-    The prior's, and all that they are multiplied with, by the weights of the pairs.
-    """
-    prior = model.prior
-    # Items before they are divided by the scale; users as they have moved.
-    scale = model.scale if is_user else 1.0
-    rate = prior.rate + model.unobserved * inputs.source_sums["mean"] / scale
-    excess, pairs = _excess(inputs.block, model), inputs.block.fitted
-    if excess is not None:
-        means = _of_sources(inputs, model, is_user, RowPart.MEAN)
-        rate = rate + row_products(pairs.row_ptr, pairs.col, excess, means) / scale
-        if inputs.parts:
-            rate[inputs.block[heavy_items.ROW]] += inputs.parts["excess"]
-    if not (is_user and model.gamma_per_user):
-        return rate.astype(model.precision), None
-    reach = model.unobserved * (inputs.block["exposure"].astype(np.float64) @ inputs.source_sums["exposure_total"])
-    if excess is not None:
-        reach += row_sums(pairs.row_ptr, excess * pairs.value("a_hat"))
-    gamma_rate = required(model.confounder).rate + reach[:, None]
-    return rate.astype(model.precision), gamma_rate.astype(model.precision)
-
-
-def _excess(block: Block, model: GammaPoisson) -> Floats | None:
-    """Return w - w0 of the observed pairs, (nnz,). None where all pairs weigh 1."""
-    if not model.reweighs:
-        return None
-    pairs = block.fitted
-    weight = pairs.value("weight").astype(np.float64) if model.weighted else np.ones(len(pairs.col))
-    return np.asarray(weight - model.unobserved)
-
-
-def _move(inputs: KernelInput, model: GammaPoisson, is_user: bool, shape: Floats) -> Update:
-    rate, gamma_rate = _rates(inputs, model, is_user)
-    shape, gamma_shape = shape[:, : model.rank], shape[:, model.rank :]
-    gamma = None if gamma_rate is None else (gamma_shape, gamma_rate)
-    return _posterior(inputs.block, model, is_user, shape, rate, gamma)
+def _geometric_means(memory: Arrays) -> Floats:
+    """Return exp(E[log x]) of a block's rows, (n, F): see :func:`_shapes`."""
+    means = geometric_mean(memory["shape"], memory["rate"])
+    if "gamma_shape" not in memory:
+        return means
+    return np.hstack([means, geometric_mean(memory["gamma_shape"], memory["gamma_rate"])])
 
 
 def _remember(update: Update, reached: Floats) -> Update:
     return update._replace(memory={**update.memory, REACHED: reached})
-
-
-def _posterior(
-    block: Block, model: GammaPoisson, is_user: bool, shape: Floats, rate: Floats, gamma: tuple[Floats, Floats] | None
-) -> Update:
-    """Return the rows as :class:`RowPart` lays them out, their sums, and the posterior as memory."""
-    prior = model.prior
-    mean = shape / rate
-    geometric, far = moments(shape, rate, prior.shape, prior.rate)
-    sums = {
-        "rows": np.array(float(len(shape))),
-        "mean": mean.sum(axis=0, dtype=np.float64),
-        "shape": shape.sum(axis=0, dtype=np.float64),
-        "gram": (mean.T @ mean).astype(np.float64),
-        "divergence": np.array(far),
-    }
-    sent, means = [geometric], [mean]
-    memory = {"shape": shape, "rate": rate}
-    if gamma is not None:
-        weight = required(model.confounder)
-        memory |= {"gamma_shape": gamma[0], "gamma_rate": gamma[1]}
-        sums["divergence"] += divergence(*gamma, weight.shape, weight.rate)
-        sent, means = [geometric, geometric_mean(*gamma)], [mean, gamma[0] / gamma[1]]
-    if model.confounder is not None:
-        exposure = block["exposure"].astype(np.float64)
-        if gamma is not None:
-            exposure = exposure * means[1]
-        sums["confounder_total" if is_user else "exposure_total"] = exposure.sum(axis=0)
-    if model.validates or model.reweighs:
-        sent += means
-    return Update(np.hstack(sent), sums, memory)
-
-
-def _sums_of_pairs(
-    inputs: KernelInput,
-    model: GammaPoisson,
-    shared: SharedGammas,
-    block: CountBlock,
-    rate: Floats,
-    memory: Arrays,
-    is_user: bool,
-) -> dict[str, Floats]:
-    """Add up over the pairs of a block what the ELBO, the shared terms and the held-out loss need.
-
-    rate : (nnz,) of the nonzeros, in geometric means. memory : the block's rows, as they have moved.
-    """
-    pairs = inputs.block.fitted
-    weight = pairs.value("weight") if pairs.has("weight") else None
-    sums = {
-        "log_rates": np.array(log_rates(block, rate)),
-        "log_factorial": np.array(_log_factorial(pairs.value(model.count), weight)),
-    }
-    if model.intercept is not None or model.confounder is not None:
-        shares = block.counts.astype(np.float64) / rate
-        sums["shares"] = np.array(shares.sum())
-        if model.confounder is not None:
-            sums["confounder_shares"] = np.array(shares @ pairs.value("a_hat"))
-    excess = _excess(inputs.block, model)
-    if excess is not None:
-        sums["excess"] = np.array(excess.sum())
-        sums["rate_excess"] = np.array(excess @ _mean_rates(inputs, pairs, model, shared, memory, is_user))
-        if model.confounder is not None:
-            sums["confounder_excess"] = np.array(excess @ pairs.value("a_hat"))
-    if model.validates:  # rate - y log rate of the held-out pairs, by the posterior means of both sides
-        pairs = inputs.block.held_out
-        count, mean = pairs.value(model.count), _mean_rates(inputs, pairs, model, shared, memory, is_user)
-        sums["held_out"] = np.array((mean - count.astype(np.float64) * np.log(mean)).sum())
-        sums["held_out_pairs"] = np.array(float(len(pairs.col)))
-    return sums
-
-
-def _mean_rates(
-    inputs: KernelInput, pairs: Pairs, model: GammaPoisson, shared: SharedGammas, memory: Arrays, is_user: bool
-) -> Floats:
-    """Return the mean rate of each pair of a block whose rows have just moved to ``memory``. (nnz,), float64."""
-    others = _of_sources(inputs, model, is_user, RowPart.MEAN)
-    rate = inner_products(pairs.row_ptr, pairs.col, memory["shape"] / memory["rate"], others).astype(np.float64)
-    if model.confounder is not None:
-        if is_user and model.gamma_per_user:
-            own = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
-            gamma: Floats | float = np.repeat(own, np.diff(pairs.row_ptr))
-        else:
-            gamma = _gamma_of(inputs, pairs.col, model, shared, RowPart.GAMMA_MEAN)
-        rate += gamma * pairs.value("a_hat")
-    if shared.intercept is not None:
-        rate += shared.intercept.mean
-    return rate
 
 
 def _log_factorial(count: Floats, weight: Floats | None) -> float:

@@ -16,8 +16,8 @@ from dcrec_spark.engine import heavy_items
 from dcrec_spark.engine.acceleration import PLAIN_STEP, Stride
 from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Array, Arrays
-from dcrec_spark.engine.heavy_items import PartsOf, ScoresOf
 from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
+from dcrec_spark.engine.steps import PartsOf, ScoresOf, Steps
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels import certainty, ridge, ridge_sums, solvers
 from dcrec_spark.kernels.csr import inner_products, rows_of
@@ -44,9 +44,9 @@ class LeastSquares(base.OutcomeFamily):
     everywhere : whether theta . beta is part of the mean of unobserved pairs too.
     """
 
-    objective = base.Objective("J", rises=False)
+    objective = "J"
     everywhere: ClassVar[bool]
-    splits = True
+    splits = has_intervals = True
     reads = (
         *("alpha", "unobservedWeight", "regParam", "biasReg", "confounderReg", "regByCount"),
         *("fitIntercept", "fitBiases", "confounder", "confounderLink", "leaveOneOut", "solver"),
@@ -71,14 +71,10 @@ class LeastSquares(base.OutcomeFamily):
         """Alternating least squares. A fit begins at :meth:`first_intercept`."""
         get = self.settings.__getitem__
         unobserved, weight = self.unobserved_weight, get("confounderWeight")
-        factor, bias = get("regParam"), get("biasReg")
+        reg = Regulariser(get("regParam"), get("confounderReg"), INTERCEPT_REG, get("biasReg"), get("regByCount"))
+        which = unobserved, self.everywhere, weight != "global", weight == "pooled", self.has_biases
         return GaussianSteps(
-            rank=self.rank,
-            design=Design(
-                *(unobserved, self.everywhere, weight != "global", weight == "pooled", self.has_biases),
-                *self.covariates,
-            ),
-            reg=Regulariser(factor, get("confounderReg"), INTERCEPT_REG, bias, get("regByCount")),
+            design=Design(self.rank, reg, *which, *self.covariates),
             alpha=self.alpha,
             fit_intercept=get("fitIntercept"),
             seed=get("seed"),
@@ -140,23 +136,24 @@ class LeastSquares(base.OutcomeFamily):
         return (base.TableColumn("features", self.rank), *bias, *slopes, *gamma, *posterior)
 
     def table_of(self, memory: Arrays, is_user: bool, shared: Shared) -> dict[str, Array]:
-        """Rows are [theta, p, kappa (, b) (, gamma)], [beta, q, rho (, c)]."""
-        rows, rank, both = memory["rows"], self.rank, sum(self.covariates)
-        own = rank + self.covariates[0 if is_user else 1]
-        empty = np.empty((len(rows), 0))
-        table = {"features": rows[:, :rank], "outcome_shape": empty, "outcome_rate": empty}
-        if both:
-            table |= {"covariates": rows[:, rank:own], "slopes": rows[:, own : rank + both]}
+        """Rows are [kappa, theta, p (, b) (, gamma)], [q, beta, rho (, c)]."""
+        rows, (p, q) = memory["rows"], self.covariates
+        empty, width = np.empty((len(rows), 0)), q + self.rank + p
+        table = {"features": rows[:, q : q + self.rank], "outcome_shape": empty, "outcome_rate": empty}
+        if p + q:
+            ends = rows[:, :q], rows[:, q + self.rank : width]
+            table["slopes"], table["covariates"] = ends if is_user else ends[::-1]
         if self.has_biases:
-            table["bias"] = rows[:, rank + both]
+            table["bias"] = rows[:, width]
         if is_user:
             table["gamma"] = rows[:, -1] if self.gamma_per_user else np.full(len(rows), shared.gamma)
         return table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
-        more = ["covariates", "slopes"] if any(self.covariates) else []
-        more += ["bias"] * self.has_biases + ["gamma"] * (is_user and self.gamma_per_user)
-        return {"rows": np.column_stack([columns["features"], *[columns[name] for name in more]])}
+        names = ["slopes", "features", "covariates"] if is_user else ["covariates", "features", "slopes"]
+        names = names if any(self.covariates) else ["features"]
+        names += ["bias"] * self.has_biases + ["gamma"] * (is_user and self.gamma_per_user)
+        return {"rows": np.column_stack([columns[name] for name in names])}
 
     @classmethod
     def shared_from_json(cls, values: Mapping[str, Any]) -> Shared:
@@ -190,7 +187,7 @@ class Probabilistic(LeastSquares):
 
 
 @dataclass(frozen=True)
-class GaussianSteps:
+class GaussianSteps(Steps):
     """The steps of a least-squares model.
 
     alpha : an observed pair weighs 1 + alpha * rating, times its inverse propensity where there is one.
@@ -200,9 +197,7 @@ class GaussianSteps:
     stride : how far each step goes.
     """
 
-    rank: int
     design: Design
-    reg: Regulariser
     alpha: float
     fit_intercept: bool
     seed: int
@@ -215,21 +210,12 @@ class GaussianSteps:
     stage: str = "outcome"
 
     rises = False
-    remembers = True
     accelerates = True
     # Of the lengths from 1.3 to 1.9 the best for most models of MovieLens 100K. Momentum after it needs more sweeps.
     longest = Stride(1.7)
 
-    def with_stride(self, stride: Stride) -> Self:
+    def accelerated(self, stride: Stride, users: Arrays, items: Arrays) -> Self:
         return replace(self, stride=stride)
-
-    def update(self, rows: Floats, sums: Arrays) -> Update:
-        """Return what a half-step leaves: the next one begins at the rows, they are its memory too."""
-        return Update(rows, sums, {"rows": rows})
-
-    def rows_of(self, block: Block, unknowns: Floats) -> Floats:
-        """Return solved unknowns with the covariates of a block's rows, as they travel."""
-        return self.design.rows_of(unknowns, covariates_of(block), self.rank)
 
     def solve(self, system: RowSystems, before: Floats | None) -> Floats:
         """Return the rows of a system after a step from where they were. None: from zeros, by conjugate gradients."""
@@ -240,21 +226,25 @@ class GaussianSteps:
             solved = solvers.solve_rows(system)
         return solved if before is None else solvers.over_relax(before, solved, self.stride.length)
 
+    def sums_of_pairs(
+        self, block: Block, ratings: RatingBlock, rows: Floats, others: Floats, shared: Shared, is_user: bool
+    ) -> dict[str, Array]:
+        """Add up over a block's pairs what J and the held-out error need."""
+        sums = ridge_sums.observed_sums(ratings, rows, others, shared, self.design, is_user)
+        if self.validates:
+            held_out = rating_block(block, self, held_out=True)
+            sums |= ridge_sums.held_out_sums(held_out, rows, others, shared, self.design, is_user)
+        return sums
+
     @property
     def shared(self) -> Shared:
         return Shared(self.first_intercept)
 
-    def start_users(self) -> Kernel:
-        return partial(resume_users, model=self)
+    def start(self, is_user: bool) -> Kernel:
+        return partial(start, model=self, is_user=is_user)
 
-    def start_items(self) -> Kernel:
-        return partial(start, model=self)
-
-    def users(self, shared: Shared) -> Kernel:
-        return partial(step, model=self, shared=shared, is_user=True, scores=False)
-
-    def items(self, shared: Shared) -> Kernel:
-        return partial(step, model=self, shared=shared, is_user=False, scores=True)
+    def update(self, shared: Shared, is_user: bool) -> Kernel:
+        return partial(step, model=self, shared=shared, is_user=is_user, scores=not is_user)
 
     def heavy_parts(self, shared: Shared) -> PartsOf:
         return partial(heavy_parts, model=self, shared=shared)
@@ -262,57 +252,41 @@ class GaussianSteps:
     def heavy_scores(self, shared: Shared) -> ScoresOf:
         return partial(heavy_scores, model=self, shared=shared)
 
-    def converge(self, shared: Shared, is_user: bool = True) -> Kernel:
-        """One solve, whatever took the steps: given the other side, the minimiser is where it is."""
-        return partial(step, model=self._to_the_end(), shared=shared, is_user=is_user, scores=not is_user)
+    def converge(self, shared: Shared, is_user: bool = True, scores: bool = False) -> Kernel:
+        """One solve, whatever took the steps: given the other side, the minimiser is where it is.
 
-    def converge_and_score(self, shared: Shared) -> Kernel:
-        model = replace(self._to_the_end(), validates=False)  # the items' sweep has judged the held-out pairs
-        return partial(step, model=model, shared=shared, is_user=True, scores=True)
-
-    def _to_the_end(self) -> Self:
-        return replace(self, gradients=0, stride=PLAIN_STEP)
+        The items' sweep has judged the held-out pairs.
+        """
+        model = replace(self, gradients=0, stride=PLAIN_STEP, validates=False)
+        return partial(step, model=model, shared=shared, is_user=is_user, scores=scores)
 
     def converged_objective(self, users: Arrays, items: Arrays, shared: Shared) -> float:
         of_ratings = {name: users[name] for name in ("square", "linear", "curvature")}
-        return ridge_sums.objective(users, {**items, **of_ratings}, shared, self.design, self.reg)
+        return ridge_sums.objective(users, {**items, **of_ratings}, shared, self.design)
 
     def conclude(self, users: Arrays, items: Arrays, shared: Shared) -> tuple[float, Shared]:
-        best, objective = ridge_sums.shared_and_objective(
-            users, items, shared, self.design, self.reg, self.fit_intercept
-        )
+        best, objective = ridge_sums.shared_and_objective(users, items, shared, self.design, self.fit_intercept)
         return objective, best
 
     def held_out_loss(self, items: Arrays, shared: Shared) -> float | None:
         return ridge_sums.held_out_error(items, shared) if "held_square" in items else None
 
 
-def start(inputs: KernelInput, *, model: GaussianSteps) -> Update:
-    """Small normal factors by noise of (seed, id) alone, biases of 0, with a memory, known rows start there."""
-    uniform = np.clip(noise(model.seed, inputs.block.row_key, model.rank), 2.0**-53, 1 - 2.0**-53)
-    factors = (_START_SCALE * ndtri(uniform)).astype(model.precision)
-    zeros = np.zeros((len(factors), model.design.slopes(False) + model.design.biases), factors.dtype)
-    rows = model.rows_of(inputs.block, np.hstack([factors, zeros]))
+def start(inputs: KernelInput, *, model: GaussianSteps, is_user: bool) -> Update:
+    """Rows that the memory knows. Other users at zero, other items with small normal factors by (seed, id) alone."""
+    block, design = inputs.block, model.design
+    exposure = _exposure(block, model.precision)
+    own_weight = is_user and exposure.shape[1] > 0 and design.per_user
+    rows = np.zeros((len(exposure), design.width + design.biases + own_weight), model.precision)
+    if not is_user:
+        uniform = np.clip(noise(model.seed, block.row_key, design.rank), 2.0**-53, 1 - 2.0**-53)
+        rows[:, design.factors] = _START_SCALE * ndtri(uniform)
     if inputs.memory:
         known = np.isfinite(inputs.memory["rows"]).all(axis=1)
         rows[known] = inputs.memory["rows"][known]
-        # Known rows have the slopes of the model that they come from, and covariates of this fit.
-        rows = model.rows_of(inputs.block, model.design.unknowns(rows, model.rank, False))
-    return model.update(rows, ridge_sums.side_sums(rows, _exposure(inputs.block, model.precision), model.design, False))
-
-
-def resume_users(inputs: KernelInput, *, model: GaussianSteps) -> Update:
-    """Users as the memory has them, with their sums. Zeros where it has none."""
-    exposure = _exposure(inputs.block, model.precision)
-    if inputs.memory:
-        rows = np.nan_to_num(inputs.memory["rows"].astype(model.precision))
-        unknowns = model.design.unknowns(rows, model.rank, True)
-    else:
-        width = model.rank + model.design.slopes(True) + model.design.biases
-        width += exposure.shape[1] > 0 and model.design.per_user
-        unknowns = np.zeros((len(exposure), width), model.precision)
-    rows = model.rows_of(inputs.block, unknowns)
-    return model.update(rows, ridge_sums.side_sums(rows, exposure, model.design, True))
+    # Known rows have the slopes of the model that they come from, and covariates of this fit.
+    rows[:, design.slopes(not is_user)] = covariates_of(block)
+    return Update(rows, ridge_sums.side_sums(rows, exposure, design, is_user), {"rows": rows})
 
 
 def step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: bool, scores: bool) -> Update:
@@ -324,7 +298,7 @@ def step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: 
         left: Floats = inputs.memory["rows"].astype(model.precision)
         if is_user and ratings.has_confounder and design.per_user:
             left[:, -1] += shared.moved
-        before = design.unknowns(left, model.rank, is_user)
+        before = design.unknowns(left, is_user)
     rows = model.solve(system, before)
     if inputs.parts:
         for row, half, right in zip(
@@ -333,36 +307,20 @@ def step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: 
             own = slice(row, row + 1)
             rows[own] = model.solve(system.of_row(row, half, right), None if before is None else before[own])
     del system, before  # numbers of each pair: what adds up below takes as many
-    rows = model.rows_of(inputs.block, rows)
+    rows = design.rows_of(rows, covariates_of(inputs.block), is_user)
     sums = ridge_sums.side_sums(rows, ratings.exposure, design, is_user)
-    sums |= ridge_sums.penalty(rows, ratings, is_user, shared, design, model.reg)
+    sums |= ridge_sums.penalty(rows, ratings, is_user, shared, design)
     if scores:
-        sums |= _sums_of_pairs(inputs.block, ratings, rows, inputs.inbox, model, shared, is_user)
-    return model.update(rows, sums)
-
-
-def _sums_of_pairs(
-    block: Block,
-    ratings: RatingBlock,
-    rows: Floats,
-    others: Floats,
-    model: GaussianSteps,
-    shared: Shared,
-    is_user: bool,
-) -> dict[str, Array]:
-    sums = ridge_sums.observed_sums(ratings, rows, others, shared, model.design, is_user)
-    if model.validates:
-        held_out = rating_block(block, model, held_out=True)
-        sums |= ridge_sums.held_out_sums(held_out, rows, others, shared, model.design, is_user)
-    return sums
+        sums |= model.sums_of_pairs(inputs.block, ratings, rows, inputs.inbox, shared, is_user)
+    return Update(rows, sums, {"rows": rows})  # the next half-step begins at the rows
 
 
 def heavy_parts(inputs: KernelInput, update: Update, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
     """Add up what the pairs of a block of users add to the normal equations of heavy items."""
     ratings = rating_block(heavy_items.transpose(inputs.block), model)
     # What users have slopes on travels with the items.
-    end = model.rank + model.design.item_covariates
-    ratings = ratings._replace(covariates=inputs.inbox[inputs.block[heavy_items.AT], model.rank : end])
+    of_items = inputs.inbox[inputs.block[heavy_items.AT], : model.design.item_covariates]
+    ratings = ratings._replace(covariates=of_items)
     half, right = solvers.sums_over_pairs(ratings, update.rows, update.sums["augmented"], shared, model.design)
     return {"half": half, "right": right}
 
@@ -370,35 +328,35 @@ def heavy_parts(inputs: KernelInput, update: Update, *, model: GaussianSteps, sh
 def heavy_scores(inputs: KernelInput, items: Array, *, model: GaussianSteps, shared: Shared) -> dict[str, Array]:
     """Add up, over the pairs of a block of users with heavy items, (H, K (+ 1)), what a step of items adds up."""
     block, users = heavy_items.heavy_pairs(inputs.block), inputs.memory["rows"]
-    return _sums_of_pairs(block, rating_block(block, model), users, items, model, shared, True)
+    return model.sums_of_pairs(block, rating_block(block, model), users, items, shared, True)
 
 
 def explain_rows(inputs: KernelInput, wanted: Wanted, *, model: GaussianSteps, shared: Shared) -> base.BlockExplanation:
     """Explain the wanted pairs of a block of users, who are solved anew. The memory is what the model has of them."""
     ratings, rows = rating_block(inputs.block, model), inputs.memory["rows"]
     system = system_of(inputs, ratings, model, shared, is_user=True)
-    parts = explain_ridge(system, wanted, model.rank)
-    theta, beta = (np.ascontiguousarray(side[:, : model.rank]) for side in (rows, inputs.inbox))
+    factors = model.design.factors
+    parts = explain_ridge(system, wanted, factors)
+    theta, beta = (np.ascontiguousarray(side[:, factors]) for side in (rows, inputs.inbox))
     has_weight = ratings.has_confounder and model.design.per_user
     gamma = rows[:, -1] if has_weight else np.full(len(rows), shared.gamma)
     fitted = inner_products(wanted.row_ptr, wanted.col, theta, beta)
     linear = _covariate_parts(wanted, rows, inputs.inbox, model)
     if model.design.biases:
-        at = model.rank + model.design.user_covariates + model.design.item_covariates
+        at = model.design.width
         linear |= {"user_bias": rows[rows_of(wanted.row_ptr), at], "item_bias": inputs.inbox[wanted.col, at]}
     return base.BlockExplanation(parts, gamma, theta, beta, parts.preference, fitted, linear)
 
 
 def _covariate_parts(wanted: Wanted, users: Floats, items: Floats, model: GaussianSteps) -> dict[str, Floats]:
     """Return kappa . q + rho . p of each wanted pair, (P,) each: of the exposure's composition, and of features."""
-    design, rank, parts = model.design, model.rank, dict[str, Floats]()
-    if not design.user_covariates + design.item_covariates:
+    parts, factors = dict[str, Floats](), model.design.factors
+    if not model.design.user_covariates + model.design.item_covariates:
         return parts
-    users = design.face(users, rank, True)
-    # Now both sides are [factors, numbers that meet the items' covariates, numbers that meet the users'].
-    middle, end = rank + design.item_covariates, rank + design.item_covariates + design.user_covariates
-    first = [*range(rank, rank + model.composition), *range(middle, middle + model.composition)]
-    rest = [*range(rank + model.composition, middle), *range(middle + model.composition, end)]
+    # Covariates of items are before the factors, those of users after them, and the composition comes first in both.
+    item_end, user_end = model.composition, factors.stop + model.composition
+    first = [*range(item_end), *range(factors.stop, user_end)]
+    rest = [*range(item_end, factors.start), *range(user_end, model.design.width)]
     for name, columns in ((COMPOSITION, first), (FEATURES, rest)):
         of_users, of_items = (np.ascontiguousarray(side[:, columns], np.float64) for side in (users, items))
         parts[name] = inner_products(wanted.row_ptr, wanted.col, of_users, of_items)
@@ -411,7 +369,7 @@ def assess_rows(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is
     rows, inbox = inputs.memory["rows"], inputs.inbox
     system = system_of(inputs, ratings, model, shared, is_user)
     spreads = certainty.spreads(ratings, system, wanted)
-    fitted = model.design.unknowns(rows, model.rank, is_user)
+    fitted = model.design.unknowns(rows, is_user)
     sums: dict[str, Array] = {"leverage": np.array(spreads.leverage)}
     if not is_user:
         return base.BlockCertainty(spreads.pairs, None, sums, spreads.solved, fitted)
@@ -426,7 +384,7 @@ def system_of(
     """Return the normal equations of a block's rows given the inbox."""
     inbox, confounded, design = inputs.inbox, ratings.has_confounder, model.design
     known = inputs.once("known", lambda: ridge.known_part(inbox, is_user, confounded, shared, design))
-    return ridge.row_systems(ratings, inbox, inputs.source_sums, shared, design, model.reg, is_user, known)
+    return ridge.row_systems(ratings, inbox, inputs.source_sums, shared, design, is_user, known)
 
 
 def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> RatingBlock:
@@ -434,16 +392,16 @@ def rating_block(block: Block, model: GaussianSteps, held_out: bool = False) -> 
     pairs = block.held_out if held_out else block.fitted
     factor = pairs.value("weight") if not held_out and pairs.has("weight") else np.empty(0)
     rating, weight = ratings_and_weights(pairs.value("rating"), factor, model.alpha, model.precision)
-    a_hat, product = (
-        (pairs.value(name) if pairs.has(name) else np.empty(0)).astype(model.precision, copy=False)
-        for name in ("a_hat", "a_hat_product")
-    )
+    a_hat = (pairs.value("a_hat") if pairs.has("a_hat") else np.empty(0)).astype(model.precision, copy=False)
+    product = a_hat
+    if pairs.has("a_hat_product"):
+        product = pairs.value("a_hat_product").astype(model.precision, copy=False)
     exposure, elsewhere = _exposure(block, model.precision), np.empty(0, np.int64)
     if heavy_items.has_own(block):  # pairs of the fit in blocks of the other side
         elsewhere = np.zeros(len(block.row_key), np.int64)
         elsewhere[block[heavy_items.ROW]] = block[heavy_items.FITTED_PAIRS]
     covariates = covariates_of(block)
-    return RatingBlock(pairs.row_ptr, pairs.col, rating, weight, a_hat, exposure, product, elsewhere, covariates)
+    return RatingBlock(pairs.row_ptr, pairs.col, rating, weight, a_hat, product, exposure, elsewhere, covariates)
 
 
 def covariates_of(block: Block) -> Floats:

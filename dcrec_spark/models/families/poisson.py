@@ -24,11 +24,10 @@ from dcrec_spark.models.families import base
 from dcrec_spark.models.families.gamma_poisson import (
     Gamma,
     GammaPoisson,
-    RowPart,
+    HalfStep,
     SharedGammas,
     at_prior,
-    count_block,
-    prior_shapes,
+    posteriors,
 )
 
 NOTHING_SHARED = SharedGammas()
@@ -39,7 +38,7 @@ CONFOUNDER_PRIOR, INTERCEPT_PRIOR = Gamma(1.0, 1.0), Gamma(0.3, 0.3)
 class GammaFactors(base.Family):
     """Families of Gamma factors, by coordinate ascent. prior_settings : the shape and the rate of their prior."""
 
-    objective = base.Objective("ELBO", rises=True)
+    objective = "ELBO"
     splits = True
     prior_settings: ClassVar[tuple[str, str]]
 
@@ -144,15 +143,12 @@ class PoissonOutcome(GammaFactors, base.OutcomeFamily):
         )
 
     def table_of(self, memory: Arrays, is_user: bool, shared: SharedGammas) -> dict[str, Array]:
-        shape, rate = memory["shape"], np.broadcast_to(memory["rate"], memory["shape"].shape)
-        table = {"features": shape / rate, "outcome_shape": shape, "outcome_rate": rate}
-        if is_user and self.gamma_per_user:
-            gamma_shape, gamma_rate = memory["gamma_shape"], memory["gamma_rate"]
-            table["gamma"] = (gamma_shape / gamma_rate)[:, 0]
-            table["outcome_shape"] = np.hstack([shape, gamma_shape])
-            table["outcome_rate"] = np.hstack([rate, gamma_rate])
-        elif is_user:
-            table["gamma"] = np.full(len(shape), self.shared_numbers(shared).gamma)
+        shape, rate = posteriors(memory)
+        means = shape / rate
+        table = {"features": means[:, : self.rank], "outcome_shape": shape, "outcome_rate": rate}
+        if is_user:
+            common = self.shared_numbers(shared).gamma
+            table["gamma"] = means[:, self.rank] if self.gamma_per_user else np.full(len(shape), common)
         return table
 
     def memory_of(self, columns: Arrays, is_user: bool) -> dict[str, Array]:
@@ -175,17 +171,13 @@ def explain_rows(
     inputs: KernelInput, wanted: Wanted, *, model: GammaPoisson, shared: SharedGammas
 ) -> base.BlockExplanation:
     """Explain the wanted pairs of a block of users. An update of these from the ratings has to leave them in place."""
-    memory = inputs.memory
-    counts, prior = count_block(inputs, model, shared, is_user=True), prior_shapes(model, is_user=True)
-    shape, rate = memory["shape"], memory["rate"]
+    half = HalfStep(inputs, model, shared, is_user=True)
+    counts, prior = half.counts(), half.prior
+    shape, rate = posteriors(inputs.memory)
     gamma = np.full(len(shape), PoissonOutcome.shared_numbers(shared).gamma)
     if model.gamma_per_user:
-        gamma = (memory["gamma_shape"] / memory["gamma_rate"])[:, 0]
-        shape, rate = np.hstack([shape, memory["gamma_shape"]]), np.hstack([rate, memory["gamma_rate"]])
-    cols, means = (
-        np.ascontiguousarray(model.part(inputs.inbox, part, is_user=False))
-        for part in (RowPart.GEOMETRIC_MEAN, RowPart.MEAN)
-    )
+        gamma = (shape / rate)[:, model.rank]
+    cols, means = (np.ascontiguousarray(model.of_rows(inputs.inbox, False, mean)[0]) for mean in (False, True))
     parts = explain_poisson(counts, prior, shape, rate, cols, means, wanted)
     updated = update_shape(prior, counts, geometric_mean(shape, rate), cols)
     theta, implied = ((s / rate)[:, : model.rank] for s in (shape, updated))

@@ -40,7 +40,7 @@ def sent(inputs: KernelInput, *, term: ExposureTerm) -> Update:
     sums = {"total": mean.sum(axis=0, dtype=np.float64), "second": (mean.T @ mean).astype(np.float64)}
     if term.composition:
         sums |= {f"{COMPOSITION}_{name}": total for name, total in moments(composition(mean)).items()}
-    return Update(posterior_of(inputs).rows() if term.leave_one_out else mean, sums, {})
+    return Update(Posterior.of(inputs.memory).rows() if term.leave_one_out else mean, sums, {})
 
 
 def means_of(inputs: KernelInput) -> Floats:
@@ -48,17 +48,12 @@ def means_of(inputs: KernelInput) -> Floats:
     return np.asarray(inputs.memory["shape"] / inputs.memory["rate"])
 
 
-def posterior_of(inputs: KernelInput) -> Posterior:
-    """Return the posterior of the block's rows."""
-    return Posterior.of(inputs.memory["shape"], inputs.memory["rate"])
-
-
 def a_hats(inputs: KernelInput, pairs: Pairs, term: ExposureTerm, is_fitted: bool) -> Floats:
     """Return a_hat of some pairs, (nnz,): those of a fit without their own exposure, if the term says so."""
     if not (is_fitted and term.leave_one_out):
         return products(inputs, pairs, term)
     count = pairs.value("exposure_count").astype(np.float64)
-    return leave_one_out(pairs.row_ptr, pairs.col, count, posterior_of(inputs), Posterior.of_rows(inputs.inbox))
+    return leave_one_out(pairs.row_ptr, pairs.col, count, Posterior.of(inputs.memory), Posterior.of_rows(inputs.inbox))
 
 
 def products(inputs: KernelInput, pairs: Pairs, term: ExposureTerm) -> Floats:
@@ -250,7 +245,7 @@ def attach_feature_state(
             name = "user" if is_user else "item"
             raise DataError(f"{name}Features: found numbers of no {name} with ratings, expected the ids of the ratings")
         scaling = Scaling.of(sums, names=names)
-        return _with_side(layout, is_user, state, scaling, resources), scaling
+        return with_features(layout, is_user, state, scaling, resources), scaling
 
 
 def place_features(
@@ -276,47 +271,10 @@ def place_features(
     return resources.add(layout.place(is_user, renamed, columns)), names
 
 
-def attach_known(
-    layout: SomeLayout, is_user: bool, table: DataFrame, covariates: Covariates, rank: int, resources: FitResources
-) -> SomeLayout:
-    """Add the features of fitted rows to their blocks. The table has them after ``rank`` numbers of the composition."""
-    width = len(covariates.features(is_user).mean)
-    if not width:
-        return layout
-    with layout.environment():
-        state = resources.add(
-            layout.place(is_user, table, FeatureColumns((TableColumn("covariates", rank + width),), rank))
-        )
-        return _with_side(layout, is_user, state, Scaling((0.0,) * width, (1.0,) * width), resources)
-
-
-def attach_new(
-    layout: SomeLayout,
-    is_user: bool,
-    table: DataFrame | None,
-    id_columns: tuple[str, str],
-    covariates: Covariates,
-    resources: FitResources,
-) -> SomeLayout:
-    """Add the features of rows that are folded in. table : None: all are at their means."""
-    scaling = covariates.features(is_user)
-    if not scaling.mean:
-        return layout
-    with layout.environment():
-        id_column = id_columns[0 if is_user else 1]
-        if table is None:
-            return _with_side(layout, is_user, None, scaling, resources)
-        missing = [name for name in scaling.names if name not in table.columns]
-        if missing:
-            raise DataError(f"features: found no columns {missing}, expected those of the fit: {list(scaling.names)}")
-        of_fit = table.select(quoted(id_column), *map(quoted, scaling.names))
-        state, _ = place_features(layout, is_user, of_fit, id_columns, resources)
-        return _with_side(layout, is_user, state, scaling, resources)
-
-
-def _with_side(
+def with_features(
     layout: SomeLayout, is_user: bool, state: State | None, scaling: Scaling, resources: FitResources
 ) -> SomeLayout:
+    """Add the features that a state remembers to a side's blocks. state : None: all rows are at their means."""
     side = layout.users if is_user else layout.items
     rebuilt = resources.add(side.rebuild(partial(add_features, scaling=scaling), None, state))
     side.release()

@@ -18,7 +18,7 @@ from dcrec_spark.engine.cells import Arrays, unpack
 from dcrec_spark.engine.cluster import ClusterSide
 from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.engine.sides import State
-from dcrec_spark.engine.sizing import block_count, least_blocks
+from dcrec_spark.engine.sizing import block_count, least_blocks, most_heavy
 from dcrec_spark.models.families.base import Remembered, Tabled
 from dcrec_spark.models.fitting.checks import Checked, duplicate_pair, require_two, unknown_side
 from dcrec_spark.models.fitting.factors import TablePart, factor_rows, factor_schema, place_factors
@@ -137,11 +137,10 @@ def lay_out_on_cluster(
         if not given:
             require_two(rows)
         resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
-        wanted = {"user": settings.user_blocks, "item": settings.item_blocks}
         number_bytes = np.dtype(settings.precision).itemsize
         sizes = nonzeros, settings.width, task_memory(spark), number_bytes, settings.a_hats
         least = {name: least_blocks(rows[name], rows[other], *sizes) for name, other in OTHER.items()}
-        n_blocks = {n: block_count(rows[n], cores(spark), wanted[n], least[n]) for n in rows}
+        n_blocks = {n: block_count(rows[n], cores(spark), settings.blocks, least[n]) for n in rows}
         indexed = partial(encode, pairs, ids["user"], ids["item"])
         items = _heavy_items(indexed, rows["user"], settings)
         plans, heavies = {}, {"user": (None, items), "item": (items, None)}
@@ -202,21 +201,21 @@ def _look_up(table: pa.Table, known: Broadcasted) -> Arrays:
 
 def _heavy_items(indexed: Callable[[], DataFrame], n_users: int, settings: LayoutSettings) -> Heavy | None:
     """Return the items with more pairs than a block should hold, the largest if these are many. None without any."""
-    limit = settings.heavy_pairs
+    limit, most = settings.heavy_pairs, most_heavy(settings.width)
     if limit is None or n_users <= limit:
         return None
     pairs = indexed()
     fitted = F.count_if(~F.col("held_out")) if "held_out" in pairs.columns else F.count("*")
     counts = pairs.groupBy("item_idx").agg(F.count("*").alias("pairs"), fitted.alias("fitted"))
     heaviest = counts.where(F.col("pairs") > limit).orderBy(F.desc("pairs"), "item_idx")
-    items = collect_arrow(heaviest.limit(settings.most_heavy + 1))
-    if items.num_rows > settings.most_heavy:
+    items = collect_arrow(heaviest.limit(most + 1))
+    if items.num_rows > most:
         _log.warning(
             "more than %d items have more than %d ratings: the largest are spread over the users' blocks, and of the "
             "others a worker holds one with up to %d whole",
-            *(settings.most_heavy, limit, items["pairs"][settings.most_heavy].as_py()),
+            *(most, limit, items["pairs"][most].as_py()),
         )
-    items = items[: settings.most_heavy].sort_by("item_idx")
+    items = items[:most].sort_by("item_idx")
     return Heavy(items["item_idx"].to_numpy(), items["fitted"].to_numpy()) if items.num_rows else None
 
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.engine.blocks import rows_in_block
 from dcrec_spark.engine.cells import Array, Arrays, cells_in, pack, unpack
 from dcrec_spark.engine.cluster import ClusterSide, state_of_memories
 from dcrec_spark.engine.sides import State
@@ -98,18 +97,15 @@ def place_factors(
         missing = F.array(*map(F.lit, first[c.name])) if c.name in common else nothing
         filled.append(F.coalesce(c.name, missing).alias(c.name))
     joined = ids.join(factors.select("id", *names), "id", "left").select("id", "idx", *filled).persist()
-    n_blocks, n_rows = side.n_blocks, side.n_rows
+    n_blocks = side.n_blocks
 
     def to_memory(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = pa.Table.from_batches(list(batches)).sort_by("idx")
         if not table.num_rows:
             return
-        block = table["block"][0].as_py()
-        if table.num_rows != rows_in_block(n_rows, n_blocks, block):
-            raise ValueError(f"block {block} got {table.num_rows} rows of {rows_in_block(n_rows, n_blocks, block)}")
         arrays = {c.name: table[c.name].to_numpy() if c.width is None else matrix_of(table[c.name]) for c in columns}
         cell = pa.array([pack(memory_of(arrays))], pa.binary())
-        yield pa.RecordBatch.from_pydict({"block": pa.array([block], pa.int32()), "data": cell})
+        yield pa.RecordBatch.from_pydict({"block": table["block"][:1].combine_chunks(), "data": cell})
 
     block = F.pmod("idx", F.lit(n_blocks)).cast("int").alias("block")
     rows = place(joined.select(block, "idx", *names), n_blocks, "block")

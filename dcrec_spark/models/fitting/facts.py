@@ -42,9 +42,8 @@ class Degeneracy:
     kind: Defect
     factors: tuple[int, ...]
 
-    @property
-    def sentence(self) -> str:
-        """What is wrong, and what might help, for a log or a report."""
+    def __str__(self) -> str:
+        """Return what is wrong, and what might help."""
         named = ("factor " if len(self.factors) == 1 else "factors ") + ", ".join(map(str, self.factors))
         is_or_are = "is" if len(self.factors) == 1 else "are"
         what = {
@@ -55,11 +54,8 @@ class Degeneracy:
         }
         return f"{self.stage}: {what[self.kind]}"
 
-    def __str__(self) -> str:
-        return self.sentence
-
     def __repr__(self) -> str:  # for a notebook's list of facts
-        return f"<{self.sentence}>"
+        return f"<{self}>"
 
 
 def find_degeneracies(

@@ -13,8 +13,9 @@ from dcrec_spark.engine.cells import Array
 from dcrec_spark.engine.kernel_input import KernelInput
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import DataError, cut
-from dcrec_spark.models.families.base import Family, OutcomeFamily
-from dcrec_spark.models.fitting.attach import attach_confounder, attach_known
+from dcrec_spark.kernels.exposure import Scaling
+from dcrec_spark.models.families.base import Family, OutcomeFamily, TableColumn
+from dcrec_spark.models.fitting.attach import FeatureColumns, attach_confounder, place_features, with_features
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
 from dcrec_spark.models.fitting.factors import select_columns
 from dcrec_spark.models.fitting.facts import OutcomeFacts
@@ -139,19 +140,43 @@ class FittedOutcome:
 
     def with_exposure_term(self, layout: Layout, resources: FitResources) -> Layout:
         """Attach the confounder of each pair and the covariates of each row, as the model has them."""
-        covariates, rank = self.facts.covariates, self.family.composition
         for is_user in (True, False):
-            layout = attach_known(layout, is_user, self.table(is_user), covariates, rank, resources)
+            layout = self.with_features(layout, is_user, resources)
         if self.exposure is None:
             return layout
         states = self.exposure_states(self.exposure, layout, resources)
         return attach_confounder(layout, *states, self.family.exposure_term, resources, self.facts.form)[0]
 
+    def with_features(self, layout: Layout, is_user: bool, resources: FitResources) -> Layout:
+        """Add the features of the model's users or items to their blocks. Their table has the composition first."""
+        width, rank = len(self.facts.covariates.features(is_user).mean), self.family.composition
+        if not width:
+            return layout
+        columns = FeatureColumns((TableColumn("covariates", rank + width),), rank)
+        with layout.environment():
+            state = resources.add(layout.place(is_user, self.table(is_user), columns))
+            return with_features(layout, is_user, state, Scaling((0.0,) * width, (1.0,) * width), resources)
+
+    def with_new_features(
+        self, layout: Layout, is_user: bool, table: DataFrame | None, resources: FitResources
+    ) -> Layout:
+        """Add the features of rows that are folded in. table : None: all are at their means."""
+        scaling, id_column = self.facts.covariates.features(is_user), self.id_columns[0 if is_user else 1]
+        if not scaling.mean:
+            return layout
+        with layout.environment():
+            state = None
+            if table is not None:
+                missing = [name for name in scaling.names if name not in table.columns]
+                if missing:
+                    expected = f"expected those of the fit: {list(scaling.names)}"
+                    raise DataError(f"features: found no columns {missing}, {expected}")
+                of_fit = table.select(quoted(id_column), *map(quoted, scaling.names))
+                state, _ = place_features(layout, is_user, of_fit, self.id_columns, resources)
+            return with_features(layout, is_user, state, scaling, resources)
+
     def exposure_states(self, exposure: Family, layout: Layout, resources: FitResources) -> tuple[State, State]:
         """Return the exposure factors of the model's users and items as the states of a layout's blocks."""
         with layout.environment():
-            users, items = (
-                resources.add(layout.place(is_user, self.exposure_table(is_user), exposure))
-                for is_user in (True, False)
-            )
-        return users, items
+            tables = self.exposure_table(True), self.exposure_table(False)
+            return layout.place_both(tables, exposure, resources)

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from dcrec_spark.engine.cells import Arrays
 from dcrec_spark.engine.sides import State
 from dcrec_spark.models.families.base import Family, Observed, Remembered, Tabled
+from dcrec_spark.models.fitting.fit_resources import FitResources
 
 # Of a block and its memory: rows of a table.
 MemoryRows = Callable[[int, Arrays], pa.RecordBatch]
@@ -51,6 +52,11 @@ class Layout(Observed, ABC):
     @abstractmethod
     def place(self, is_user: bool, table: Any, family: Remembered) -> State:
         """Return fitted rows, ``id`` and the family's columns, as a state. An id without a row gets NaN."""
+
+    def place_both(self, tables: tuple[Any, Any], family: Remembered, resources: FitResources) -> tuple[State, State]:
+        """Return fitted users and items as states, which the resources own."""
+        users = resources.add(self.place(True, tables[0], family))
+        return users, resources.add(self.place(False, tables[1], family))
 
     @abstractmethod
     def table(self, is_user: bool, state: State, family: Tabled, shared: Any, exposed: Part | None = None) -> DataFrame:

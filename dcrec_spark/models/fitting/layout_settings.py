@@ -9,7 +9,7 @@ from pyspark.ml.param import Params
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType
 
-from dcrec_spark.engine.sizing import most_heavy, pairs_of_a_row
+from dcrec_spark.engine.sizing import pairs_of_a_row
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.settings.tables import OF_RATED_PAIRS
 
@@ -56,20 +56,18 @@ class Driver(NamedTuple):
 
 @dataclass(frozen=True)
 class LayoutSettings:
-    """Settings of a layout. None: the number of blocks depends on the size of the data.
+    """Settings of a layout. blocks : of each side. None: it depends on the size of the data.
 
     heavy_pairs : more pairs make an item heavy, on the cluster (:mod:`dcrec_spark.engine.heavy_items`). None: none is.
-    most_heavy : how many items may be heavy. signed : whether ratings may be below 0. a_hats : that a pair has in a
-    block. local_rows, largest_local_rows : of ratings that one process fits, with and without a cluster.
+    signed : whether ratings may be below 0. a_hats : that a pair has in a block.
+    local_rows, largest_local_rows : of ratings that one process fits, with and without a cluster.
     """
 
-    user_blocks: int | None
-    item_blocks: int | None
+    blocks: int | None
     exchange: str
     precision: str
     width: int
     heavy_pairs: int | None = None
-    most_heavy: int = 0
     signed: bool = False
     a_hats: int = 1
     local_rows: int = LOCAL_ROWS
@@ -82,8 +80,7 @@ class LayoutSettings:
     @property
     def may_be_local(self) -> bool:
         """Whether the fit may run in the driver's process, if the ratings are few enough."""
-        is_free = self.exchange == "auto" and self.user_blocks is None and self.item_blocks is None
-        return self.exchange == "local" or is_free
+        return self.exchange == "local" or (self.exchange == "auto" and self.blocks is None)
 
     def is_local(self, number: int, width: int, rows: Callable[[], int], driver: Driver) -> bool:
         """Whether the fit runs in the driver's process. ConfigError: it has to, and the ratings have no room.
@@ -134,12 +131,10 @@ class LayoutSettings:
 def layout_settings(estimator: Params, width: int, splits: bool = False, a_hats: int = 1) -> LayoutSettings:
     """Return the settings of an estimator. ``width`` : the most numbers of a row."""
     get = estimator.getOrDefault
-    blocks = get("numBlocks")
     heavy_pairs = pairs_of_a_row(width) if splits else None
     signed = estimator.hasParam("outcome") and get("outcome") in OF_RATED_PAIRS
-    exchange, precision = get("exchange"), get("precision")
-    most = most_heavy(width)
-    return LayoutSettings(blocks, blocks, exchange, precision, width, heavy_pairs, most, signed, a_hats)
+    where = get("numBlocks"), get("exchange"), get("precision")
+    return LayoutSettings(*where, width, heavy_pairs, signed, a_hats)
 
 
 def width_of(rows: DataFrame) -> int:

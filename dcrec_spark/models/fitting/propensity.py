@@ -17,15 +17,13 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.data.limits import SMALLEST_PROPENSITY
 from dcrec_spark.errors import DataError
-from dcrec_spark.kernels.exposure import raw_weights, relative_propensity, solve_scale
+from dcrec_spark.kernels.exposure import DECAY, PIVOT, raw_weights, relative_propensity, solve_scale
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.models.fitting.checks import require_columns
 
 # Ratings have a handful of values: a column with more than so many holds no ratings.
 MOST_DISTINCT_RATINGS = 100_000
 WEIGHT_COLUMN = "__weight"
-# The paper's propensities: mean over all pairs, factor for each rating step below the pivot, see kernels/exposure.
-MEAN, DECAY, PIVOT = 0.05, 0.25, 4.0
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Propensity:
 
     def weights(self, rating: Floats) -> Floats:
         """Return the normalised weights of ratings in this process, (n,). The propensities come from the ratings."""
-        return _raw_weights(rating, self.scale or 1.0, self.settings) / self.mean_weight
+        return raw_weights(rating, self.scale or 1.0, self.settings.cap) / self.mean_weight
 
 
 def fit_propensity(ratings: DataFrame, rating_col: str, settings: PropensitySettings) -> Propensity:
@@ -81,19 +79,15 @@ def propensity_from_counts(value: Floats, count: Floats, settings: PropensitySet
     """
     if not len(value):
         return Propensity(settings, 1.0, 1.0)  # the layout refuses input without ratings, and says so better
-    relative = relative_propensity(value, DECAY, PIVOT)
+    relative = relative_propensity(value)
     if relative.min() < SMALLEST_PROPENSITY:
         raise DataError(
             f"adjustment=ipw: a rating of {value.min():g} has next to no propensity, which is multiplied by {DECAY:g} "
             f"with each step below {PIVOT:g}: expected ratings on a scale to about 5, or propensityCol"
         )
-    scale = solve_scale(relative, count, MEAN)
-    mean = float(_raw_weights(value, scale, settings) @ count / count.sum())
+    scale = solve_scale(relative, count)
+    mean = float(raw_weights(value, scale, settings.cap) @ count / count.sum())
     return Propensity(settings, scale, mean)
-
-
-def _raw_weights(rating: Floats, scale: float, settings: PropensitySettings) -> Floats:
-    return raw_weights(rating, scale, DECAY, PIVOT, settings.cap)
 
 
 def _raw_weight(settings: PropensitySettings, scale: float | None, rating_col: str) -> Column:

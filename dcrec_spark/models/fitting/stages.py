@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from pyspark.ml.param import Params
 from pyspark.sql import DataFrame
 
-from dcrec_spark.engine.ascent import Fit, Past, Start, Stopping, alternate
+from dcrec_spark.engine.ascent import Fit, Moment, Past, Stopping, alternate
 from dcrec_spark.engine.convergence import Listener
 from dcrec_spark.engine.sides import State
 from dcrec_spark.models.families.base import Family, OnItsWay
@@ -37,8 +37,7 @@ class KeptSweep:
     """A stage after one of its sweeps.
 
     past : of the fit, up to that sweep. shared : what all pairs share, as JSON holds it.
-    tables : of the sides that the model remembers, "users" and "items": ``id``, the family's columns, and what momentum
-        starts from.
+    tables : of both sides, "users" and "items": ``id``, the family's columns, and what momentum starts from.
     """
 
     past: Past
@@ -59,38 +58,28 @@ class FitCheckpoints(Protocol):
         """Return the sweep that an interrupted fit has left of a stage."""
 
 
-def _resume(checkpoints: FitCheckpoints, family: Family, layout: Layout, resources: FitResources) -> Start | None:
+def _resume(checkpoints: FitCheckpoints, family: Family, layout: Layout, resources: FitResources) -> Moment | None:
     """Return where an interrupted fit of this stage has been, on these blocks. None where there was none."""
     kept = checkpoints.kept(family.stage)
     if kept is None:
         return None
-    rows = OnItsWay(family)
-    states = {name: resources.add(layout.place(name == "users", table, rows)) for name, table in kept.tables.items()}
-    return Start(states.get("users"), states["items"], family.shared_from_json(kept.shared), kept.past)
+    states = layout.place_both((kept.tables["users"], kept.tables["items"]), OnItsWay(family), resources)
+    return Moment(*states, family.shared_from_json(kept.shared), kept.past)
 
 
-def _keep_if_due(
-    checkpoints: FitCheckpoints,
-    family: Family,
-    layout: Layout,
-    most: int,
-    users: State | None,
-    items: State,
-    shared: Any,
-    past: Past,
-) -> None:
+def _keep_if_due(checkpoints: FitCheckpoints, family: Family, layout: Layout, most: int, moment: Moment) -> None:
+    past, rows = moment.past, OnItsWay(family)
     if checkpoints.is_due(family.stage, past.converged or len(past.objective) >= most):
-        states, rows = {"users": users, "items": items}, OnItsWay(family)
-        tables = {
-            name: layout.table(name == "users", state, rows, shared).drop("idx")
-            for name, state in states.items()
-            if state is not None
-        }
-        checkpoints.keep(family.stage, KeptSweep(past, family.shared_as_json(shared), tables))
+        users, items = (
+            layout.table(is_user, state, rows, moment.shared).drop("idx")
+            for is_user, state in ((True, moment.users), (False, moment.items))
+        )
+        kept = KeptSweep(past, family.shared_as_json(moment.shared), {"users": users, "items": items})
+        checkpoints.keep(family.stage, kept)
 
 
 def fit_factors(
-    estimator: Params, family: Family, layout: Layout, listener: Listener, start: Start | None = None
+    estimator: Params, family: Family, layout: Layout, listener: Listener, start: Moment | None = None
 ) -> Fit:
     """Fit one stage to the blocks: from where an interrupted fit has been, else ``start``, else the family's seed.
 
@@ -109,7 +98,7 @@ def fit_factors(
 
 def warm_start(
     family: Family, layout: Layout, users: DataFrame, items: DataFrame, shared: Any, resources: FitResources
-) -> Start:
+) -> Moment:
     """Return the states of a fitted model on these blocks: known ids at its factors, new ones at the seed's.
 
     Raises ConfigError: their ids are of another kind.
@@ -119,10 +108,7 @@ def warm_start(
         require_same_ids(side, given, table)
     if (strangers := start_from_strangers(ids, (users, items))) is not None:
         _log.warning("%s: %s", family.stage, strangers)
-    # Where a side's rows say all, a fit begins with the users: it needs the items alone.
-    remembers = family.steps(layout).remembers
-    user_state = resources.add(layout.place(True, users, family)) if remembers else None
-    return Start(user_state, resources.add(layout.place(False, items, family)), shared)
+    return Moment(*layout.place_both((users, items), family, resources), shared)
 
 
 def fold_in(
@@ -136,7 +122,6 @@ def fold_in(
     sides = {True: layout.users, False: layout.items}
     with layout.environment():
         memory = resources.add(layout.place(not new_is_user, fitted_table, family))
-        start = steps.start_items() if new_is_user else steps.start_users()
-        fitted = resources.add(sides[not new_is_user].half_step(start, previous=memory))
+        fitted = resources.add(sides[not new_is_user].half_step(steps.start(not new_is_user), previous=memory))
         new = resources.add(sides[new_is_user].half_step(steps.converge(shared, new_is_user), fitted))
     return {new_is_user: new, not new_is_user: fitted}

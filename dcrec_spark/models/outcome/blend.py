@@ -383,7 +383,7 @@ class Blend(Estimator[BlendModel]):
         gram = np.zeros((len(numbers), len(numbers)))
         gram[np.tril_indices(len(numbers))] = sums
         gram = gram + np.tril(gram, -1).T
-        weights = least_squares_on_simplex(gram[:-1, :-1], gram[:-1, -1])
+        weights = least_squares_on_simplex(gram)
         each = [*np.eye(len(models)), weights]
         errors = [float(w @ gram[:-1, :-1] @ w - 2 * w @ gram[:-1, -1] + gram[-1, -1]) / count for w in each]
         by_name = dict(zip(models, map(float, weights), strict=True))

@@ -283,9 +283,8 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         require_all_known(layout.user_ids, exposure.userFactors, "user")
         require_all_known(layout.item_ids, exposure.itemFactors, "item")
         with layout.environment():
-            users = resources.add(layout.place(True, exposure.userFactors, family))
-            items = resources.add(layout.place(False, exposure.itemFactors, family))
-        return ExposureFit(users, items, exposure)
+            states = layout.place_both((exposure.userFactors, exposure.itemFactors), family, resources)
+        return ExposureFit(*states, exposure)
 
     @staticmethod
     def _tables(family: OutcomeFamily, layout: Layout, fit: Fit, stage_one: ExposureFit | None) -> FactorTables:

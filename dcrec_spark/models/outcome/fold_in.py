@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 
 from dcrec_spark.models.families.poisson import NOTHING_SHARED
-from dcrec_spark.models.fitting.attach import attach_confounder, attach_known, attach_new
+from dcrec_spark.models.fitting.attach import attach_confounder
 from dcrec_spark.models.fitting.factors import select_columns
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedOutcome
@@ -30,9 +30,8 @@ def fold_in_rows(fitted: FittedOutcome, dataset: DataFrame, features: DataFrame 
             states = fold_in(layout, new_is_user, table, family, NOTHING_SHARED, resources)
             exposure, term = Part(states[new_is_user], family, NOTHING_SHARED), fitted.family.exposure_term
             layout, _ = attach_confounder(layout, states[True], states[False], term, resources, fitted.facts.form)
-        covariates, rank = fitted.facts.covariates, fitted.family.composition
-        layout = attach_new(layout, new_is_user, features, fitted.id_columns, covariates, resources)
-        layout = attach_known(layout, not new_is_user, known, covariates, rank, resources)
+        layout = fitted.with_new_features(layout, new_is_user, features, resources)
+        layout = fitted.with_features(layout, not new_is_user, resources)
         states = fold_in(layout, new_is_user, known, fitted.family, fitted.facts.shared, resources)
         table = layout.table(new_is_user, states[new_is_user], fitted.family, fitted.facts.shared, exposure)
         return layout.materialise(completed(table.drop("idx")).persist())

@@ -1,13 +1,11 @@
 """The users solved at the end of a Poisson fit: the ELBO is never lower than the one that the fit reports."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from dcrec_spark.engine.ascent import AfterSweep, Fit, Past, Start, Stopping, alternate
-from dcrec_spark.engine.sides import State
+from dcrec_spark.engine.ascent import AfterSweep, Fit, Moment, Stopping, alternate
 from dcrec_spark.local.fits import Ratings, lay_out
 from dcrec_spark.models.families.gamma_poisson import Gamma, GammaPoisson
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
@@ -74,21 +72,18 @@ def test_fixed_point_takes_more_item_updates_where_solved_users_are_worse() -> N
 @pytest.mark.parametrize("accelerates", [True, False])
 def test_fit_interrupted_on_its_way_to_a_fixed_point_ends_as_one_that_was_not(accelerates: bool) -> None:
     """By the sweep that solved users refute, or by the one after it."""
-    layout, sweeps = ratings(4), list[tuple[Start, bool]]()
+    layout, sweeps = ratings(4), list[Moment]()
     model = steps(layout, 4, accelerates=accelerates)
 
-    def run(start: Start | None, after: AfterSweep | None) -> Fit:
+    def run(start: Moment | None, after: AfterSweep | None) -> Fit:
         stop = Stopping(5_000, 1e-8)
         return alternate(layout.users, layout.items, model, stop, lambda *_: None, start, after)
 
-    def keep(users: State | None, items: State, shared: Any, past: Past) -> None:
-        sweeps.append((Start(users, items, shared, past), past.converged))
-
-    whole = run(None, keep)
-    refuted = [at for at, (_, converged) in enumerate(sweeps[:-1]) if converged]
+    whole = run(None, sweeps.append)
+    refuted = [at for at, moment in enumerate(sweeps[:-1]) if moment.past.converged]
     assert refuted
     for at in {at + after for at in (refuted[0], refuted[-1]) for after in (0, 1)}:
-        resumed = run(sweeps[at][0], None)
+        resumed = run(sweeps[at], None)
         np.testing.assert_allclose(resumed.objective, whole.objective, rtol=1e-12)
         for one, other in ((resumed.users, whole.users), (resumed.items, whole.items)):
             np.testing.assert_allclose(one.memory_of(0)["shape"], other.memory_of(0)["shape"], rtol=1e-9)
@@ -100,8 +95,8 @@ def movement(layout: ProcessLayout, model: GammaPoisson, result: Fit, sweeps: in
     changes, objective = [], np.nan
     for _ in range(sweeps):
         before = users, items
-        users = layout.users.half_step(plain.users(shared), items, users)
-        items = layout.items.half_step(plain.items(shared), users, items)
+        users = layout.users.half_step(plain.update(shared, True), items, users)
+        items = layout.items.half_step(plain.update(shared, False), users, items)
         objective, shared = plain.conclude(users.sums, items.sums, shared)
         memories = [(now.memory_of(0), last.memory_of(0)) for now, last in zip((users, items), before, strict=True)]
         changes.append(max(float(np.abs(a[n] / b[n] - 1).max()) for a, b in memories for n in ("shape", "rate")))

@@ -13,15 +13,16 @@ import numpy as np
 
 from dcrec_spark.engine.cells import Array, Arrays
 from dcrec_spark.engine.kernel_input import Kernel, KernelInput, Update
+from dcrec_spark.engine.steps import Steps
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.kernels.gamma import noise
-from dcrec_spark.models.families.base import Objective, Observed, OutcomeFamily, SharedNumbers, TableColumn
+from dcrec_spark.models.families.base import Observed, OutcomeFamily, SharedNumbers, TableColumn
 
 
 class Plain(OutcomeFamily):
     """What the rest of the package asks of the family."""
 
-    objective = Objective("J", rises=False)
+    objective = "J"
     unrated_are_zeros = False
     reads = ("regParam",)
 
@@ -57,7 +58,7 @@ class Plain(OutcomeFamily):
 
 
 @dataclass(frozen=True)
-class PlainSteps:
+class PlainSteps(Steps):
     """What the loop asks of a fit: a kernel for each half-step, and what becomes of their sums."""
 
     rank: int
@@ -66,30 +67,19 @@ class PlainSteps:
 
     stage = "outcome"
     rises = False
-    remembers = False  # a side's rows say all that is known of it
-    shared = None
 
-    def start_users(self) -> Kernel:
+    def start(self, is_user: bool) -> Kernel:
         return partial(start, model=self)
 
-    def start_items(self) -> Kernel:
-        return partial(start, model=self)
-
-    def users(self, shared: None) -> Kernel:
+    def update(self, shared: None, is_user: bool) -> Kernel:
         return partial(solve, model=self)
 
-    def items(self, shared: None) -> Kernel:
-        return partial(solve, model=self)
-
-    def converge(self, shared: None, is_user: bool = True) -> Kernel:
+    def converge(self, shared: None, is_user: bool = True, scores: bool = False) -> Kernel:
         return partial(solve, model=self)
 
     def conclude(self, users: Arrays, items: Arrays, shared: None) -> tuple[float, None]:
         squares = np.trace(users["gram"]) + np.trace(items["gram"])
         return float(items["error"] + self.reg * squares), None
-
-    def held_out_loss(self, items: Arrays, shared: None) -> float | None:
-        return None
 
 
 def start(inputs: KernelInput, *, model: PlainSteps) -> Update:

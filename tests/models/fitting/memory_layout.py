@@ -17,6 +17,7 @@ from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.attach import Covariates, attach_confounder
 from dcrec_spark.models.fitting.fit_resources import FitResources
+from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.process_layout import ProcessLayout
 from dcrec_spark.models.fitting.stages import fit_factors
 from tests.engine.memory_side import MemorySide, memory_sides
@@ -30,27 +31,12 @@ class Table(dict[str, Array]):
 
 
 @dataclass(frozen=True)
-class MemoryLayout:
+class MemoryLayout(Layout):
     users: MemorySide
     items: MemorySide
     nonzeros: int
     means: Mapping[str, float]
     held_out: bool
-
-    @property
-    def n_users(self) -> int:
-        return self.users.n_rows
-
-    @property
-    def n_items(self) -> int:
-        return self.items.n_rows
-
-    @property
-    def n_pairs(self) -> float:
-        return float(self.n_users) * self.n_items
-
-    def with_sides(self, users: MemorySide, items: MemorySide) -> "MemoryLayout":
-        return replace(self, users=users, items=items)
 
     environment = staticmethod(nullcontext)
 
@@ -73,6 +59,7 @@ class MemoryLayout:
         return whole
 
     arrays = table
+    memory_table = materialise = None  # without Spark
 
 
 class Ratings(NamedTuple):

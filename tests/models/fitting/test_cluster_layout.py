@@ -13,7 +13,7 @@ from tests.models.data_sets import by_id, exposure, marked, outcome
 from tests.models.fitting.memory_layout import fit_stages
 from tests.models.fitting.test_blocks import MODELS, MOST, assert_equal_fits
 
-LAYOUTS: list[tuple[Any, ...]] = [(2, 3, "blocks"), (None, None, "local")]
+LAYOUTS: list[tuple[Any, ...]] = [(3, "blocks"), (None, "local")]
 VALUES = {"rating": "`rating`", "exposure_count": "`count`"}
 
 
@@ -34,7 +34,7 @@ def test_spark_blocks_and_heavy_items_change_nothing(
     monkeypatch.setattr(cluster_layout, "BROADCAST_BYTES", most_bytes)
     model, fits = MODELS[kind] | {"maxIter": 3}, []
     for where in LAYOUTS:
-        settings = LayoutSettings(*where, "float64", 12, heavy_pairs=MOST, most_heavy=100)
+        settings = LayoutSettings(*where, "float64", 12, heavy_pairs=MOST)
         held_out = model.get("validationIndicatorCol")
         with FitResources() as resources:
             layout = lay_out(marked(spark), "user", "item", VALUES, settings, resources, held_out)

@@ -38,7 +38,7 @@ def test_zero_and_duplicate_factors_are_named() -> None:
     users[:, 3] = users[:, 0]
     facts = find_degeneracies("outcome", users.T @ users, items.T @ items)
     assert facts == [Degeneracy("outcome", Defect.ZERO, (1,)), Degeneracy("outcome", Defect.COPIES, (0, 2))]
-    assert [fact.sentence for fact in facts] == [
+    assert [str(fact) for fact in facts] == [
         "outcome: factor 1 is zero: a smaller rank would do",
         "outcome: factors 0, 2 are copies of one another: a smaller rank, or another seed",
     ]

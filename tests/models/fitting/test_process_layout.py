@@ -32,7 +32,7 @@ def laid_out(
     driver: Driver | None = None,
     **limits: int,
 ) -> Layout:
-    settings = LayoutSettings(blocks, None, exchange, "float64", width, **limits)
+    settings = LayoutSettings(blocks, exchange, "float64", width, **limits)
     return lay_out(ratings, "user", "item", VALUES, settings, resources, driver=driver)
 
 
@@ -58,7 +58,7 @@ def test_auto_fits_few_ratings_here_made_once(
 
 
 UNLIMITED = Driver(np.inf, np.inf, np.inf, False)
-AUTO = LayoutSettings(None, None, "auto", "float64", 100)
+AUTO = LayoutSettings(None, "auto", "float64", 100)
 
 
 def is_local(size: int, rows: int | None = None, settings: LayoutSettings = AUTO, **limits: Any) -> bool:
@@ -85,7 +85,7 @@ def test_a_fit_in_the_drivers_process_has_room_there() -> None:
     assert is_local(10_000_000, 1_000_000, memory=8.7e9, heap=6.4e9)
     assert not is_local(10_000_000, 1_000_000, memory=8.6e9)
     assert not is_local(10_000_000, 1_000_000, heap=6.3e9)
-    asked = LayoutSettings(None, None, "local", "float64", 100)
+    asked = LayoutSettings(None, "local", "float64", 100)
     with pytest.raises(ConfigError, match=r"10,000,000 ratings .* its memory \(7.5 GB, of which half\), its JVM"):
         is_local(10_000_000, 1_000_000, asked, memory=8e9, heap=2e9, has_cluster=True)
 

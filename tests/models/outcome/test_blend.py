@@ -29,17 +29,17 @@ def test_no_other_weights_of_members_have_a_smaller_error(seed: int, members: in
     rng = np.random.default_rng(seed)
     predictions, rating = rng.normal(size=(40, members)), rng.normal(size=40)
     predictions[:, : members // 2] += rating[:, None]
-    gram, target = predictions.T @ predictions, predictions.T @ rating
-    found = least_squares_on_simplex(gram, target)
+    columns = np.column_stack([predictions, rating])
+    found = least_squares_on_simplex(columns.T @ columns)
     assert found.min() >= 0
     assert found.sum() == pytest.approx(1.0)
-    slope = gram @ found - target
+    slope = predictions.T @ (predictions @ found - rating)
     assert (slope - found @ slope).min() >= -1e-8
 
 
 def test_of_two_equal_members_one_is_enough() -> None:
-    same = np.array([[2.0, 2.0], [2.0, 2.0]])
-    assert sorted(least_squares_on_simplex(same, np.array([1.0, 1.0]))) == [0.0, 1.0]
+    same = np.array([[2.0, 2.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 3.0]])
+    assert sorted(least_squares_on_simplex(same)) == [0.0, 1.0]
 
 
 def scores_of(frame: DataFrame) -> Array:

@@ -39,7 +39,7 @@ class SparkConfig(Section):
 
 
 class ColumnNames(Section):
-    """Names of the input's columns. Movielens has its own."""
+    """Names of the input's columns. Movielens, coat and yahoo-r3 have their own."""
 
     user: t.Text = setting("User ids.", "user")
     item: t.Text = setting("Item ids.", "item")
@@ -61,7 +61,7 @@ class ColumnNames(Section):
         return self
 
 
-InputFormat = Literal["parquet", "csv", "json", "orc", "avro", "table", "movielens", "jdbc"]
+InputFormat = Literal["parquet", "csv", "json", "orc", "avro", "table", "movielens", "coat", "yahoo-r3", "jdbc"]
 
 
 class InputConfig(Section):
@@ -87,8 +87,8 @@ class InputConfig(Section):
     columns: ColumnNames = ColumnNames()
     id_type: Literal["auto", "string", "long"] = setting(
         "Type of the ids; auto: as stored. With auto, ids of csv and in names of directories are text, and ids of "
-        "movielens are whole numbers. Decimals and floating-point numbers become whole numbers. A row whose id would "
-        "change is rejected.",
+        "movielens, coat and yahoo-r3 are whole numbers. Decimals and floating-point numbers become whole numbers. A "
+        "row whose id would change is rejected.",
         "auto",
     )
     since: t.Day | None = setting("First day of the ratings to use; null: no limit. By input.columns.timestamp.")

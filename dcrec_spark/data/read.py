@@ -43,10 +43,10 @@ def read_ratings(spark: SparkSession, config: InputConfig) -> DataFrame:
     opened, a column is missing or has an impossible type.
     """
     where = config.table if config.format in ("table", "jdbc") else config.path
+    of_research = config.format in ("movielens", "coat", "yahoo-r3")
     with opening(f"input {config.format} {where!r}"), borrow(spark, PARTITIONS_AS_TEXT):
         picked = _READERS[config.format](spark, config)
-        of_numbers = config.format == "movielens" and config.id_type == "auto"
-        return raw_frame(picked, "long" if of_numbers else config.id_type)
+        return raw_frame(picked, "long" if of_research and config.id_type == "auto" else config.id_type)
 
 
 def _path(config: InputConfig) -> str:
@@ -168,26 +168,26 @@ def _movielens_file(spark: SparkSession, path: str) -> DataFrame:
     if ending == ".csv":
         return _csv(spark, path, _MOVIELENS_CSV, {"header": "true"})
     if ending in _MOVIELENS_SEPARATORS:
-        return _split_lines(spark.read.text(path), _MOVIELENS_SEPARATORS[ending])
+        return _split_lines(spark.read.text(path), _MOVIELENS_SEPARATORS[ending], _NAMES)
     raise DataError(
         f"input movielens {path!r}: found the file type {ending or 'none'}, expected .data, .dat or .csv; "
         "for another layout set input.format=csv"
     )
 
 
-def _movielens(spark: SparkSession, config: InputConfig) -> DataFrame:
+def _first_that_exists(
+    spark: SparkSession, path: str, usual: tuple[str, ...], read: Callable[[SparkSession, str], DataFrame]
+) -> DataFrame:
     """Open the file itself, or a directory's usual file. Spark looks it up: the path may be on any storage."""
-    path = _path(config)
     if suffix(path):
-        return _movielens_file(spark, path)
-    for name in _MOVIELENS_FILES:
+        return read(spark, path)
+    for name in usual:
         try:
-            return _movielens_file(spark, f"{path.rstrip('/')}/{name}")
+            return read(spark, f"{path.rstrip('/')}/{name}")
         except AnalysisException as error:
             if "PATH_NOT_FOUND" not in str(error):
                 raise
-    usual = " or ".join(_MOVIELENS_FILES)
-    raise DataError(f"input {path!r}: expected a file, or a directory that has {usual}; found neither")
+    raise DataError(f"input {path!r}: expected a file, or a directory that has {' or '.join(usual)}; found neither")
 
 
 def suffix(path: str) -> str:
@@ -199,20 +199,53 @@ def suffix(path: str) -> str:
     return name[dot:].lower() if dot > 0 else ""
 
 
-def _split_lines(lines: DataFrame, separator: str) -> DataFrame:
+def _split_lines(lines: DataFrame, separator: str, names: tuple[str, ...]) -> DataFrame:
     """Lines without a header, ``196<TAB>242<TAB>3<TAB>881250949``, as text columns, ``raw`` and ``malformed``."""
     cells = F.split("value", separator)
-    columns = [F.get(cells, F.lit(position)).alias(name) for position, name in enumerate(_NAMES)]
+    columns = [F.get(cells, F.lit(position)).alias(name) for position, name in enumerate(names)]
     return lines.filter(F.trim("value") != "").select(
-        *columns, F.col("value").alias("raw"), (F.size(cells) != len(_NAMES)).alias("malformed")
+        *columns, F.col("value").alias("raw"), (F.size(cells) != len(names)).alias("malformed")
     )
+
+
+def _read_coat(spark: SparkSession, path: str) -> DataFrame:
+    """Read a dense matrix of small whole numbers: a line per user, a column per item, 0 where there is no rating.
+
+    Users and items are numbered from 1, by line and by column::
+
+        0 5 0        user item rating
+        3 0 0   ->   1    2    5
+                     2    1    3
+
+    A line that has more or fewer columns than the first makes each of its ratings malformed. The numbers of
+    the lines need the file in one piece, so one task reads it. The data set has 290 lines.
+    """
+    files = spark.read.text(path, wholetext=True).select(F.split("value", r"\r?\n").alias("lines"))
+    by_line = files.select(F.size(_cells(F.col("lines")[0])).alias("width"), F.posexplode("lines").alias("row", "line"))
+    by_cell = by_line.select(
+        "row", "width", F.size(_cells(F.col("line"))).alias("cells"), F.posexplode(_cells(F.col("line")))
+    ).toDF("row", "width", "cells", "column", "rating")
+    user, item = (F.col("row") + 1).cast("string"), (F.col("column") + 1).cast("string")
+    return by_cell.filter(~F.col("rating").isin("0", "")).select(
+        user.alias("user"),
+        item.alias("item"),
+        "rating",
+        F.format_string("line %s, column %s: %s", user, item, F.col("rating")).alias("raw"),
+        (F.col("cells") != F.col("width")).alias("malformed"),
+    )
+
+
+def _cells(line: Column) -> Column:
+    return F.split(F.trim(line), r"\s+")
 
 
 _READERS: dict[str, Callable[[SparkSession, InputConfig], DataFrame]] = {
     **dict.fromkeys(("parquet", "json", "orc", "avro"), _typed),
     "csv": lambda spark, of: _csv(spark, _path(of), of.columns, csv_options(of)),
     **dict.fromkeys(("table", "jdbc"), _ratings_table),
-    "movielens": _movielens,
+    "movielens": lambda spark, of: _first_that_exists(spark, _path(of), _MOVIELENS_FILES, _movielens_file),
+    "coat": lambda spark, of: _first_that_exists(spark, _path(of), ("train.ascii",), _read_coat),
+    "yahoo-r3": lambda spark, of: _split_lines(spark.read.text(_path(of)), "\t", _NAMES[:3]),
 }
 
 

@@ -40,14 +40,26 @@ def test_movielens_dat_and_csv(spark: SparkSession, tmp_path: Path) -> None:
     assert rows(csv, "user_id", "item_id", "rating", "timestamp") == [(1, 1193, "4.5", "978300760")]
 
 
-def test_broken_lines_of_movielens_are_malformed(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "u.data").write_text("1\t14\t5\t9\n2\t35\n\n3\tx\t4\t9\r\n4\t7\t3\t9\t9\n")
-    raw = read(spark, format="movielens", path=str(tmp_path))
+def test_yahoo_r3_with_broken_lines(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "train.txt"
+    file.write_text("1\t14\t5\n2\t35\n\n3\tx\t4\r\n4\t7\t3\t9\n")
+    raw = read(spark, format="yahoo-r3", path=str(file))
     assert rows(raw, "user_id", "item_id", "rating", "raw", "read_problems") == [
-        (1, 14, "5", "1\t14\t5\t9", []),
+        (1, 14, "5", "1\t14\t5", []),
         (2, 35, None, "2\t35", ["malformed_row"]),
-        (3, None, "4", "3\tx\t4\t9", ["unparsable_item"]),
-        (4, 7, "3", "4\t7\t3\t9\t9", ["malformed_row"]),
+        (3, None, "4", "3\tx\t4", ["unparsable_item"]),
+        (4, 7, "3", "4\t7\t3\t9", ["malformed_row"]),
+    ]
+
+
+def test_coat_line_of_another_width_is_malformed(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "small.ascii"
+    file.write_bytes(b"0 5 0\r\n3 0\r\n0 0 2 \r\n")
+    raw = read(spark, format="coat", path=str(file))
+    assert rows(raw, "user_id", "item_id", "rating", "raw", "read_problems") == [
+        (1, 2, "5", "line 1, column 2: 5", []),
+        (2, 1, "3", "line 2, column 1: 3", ["malformed_row"]),
+        (3, 3, "2", "line 3, column 3: 2", []),
     ]
 
 
@@ -132,7 +144,7 @@ def test_a_store_without_a_client_is_told_with_the_cure(spark: SparkSession) -> 
         read(spark, format="parquet", path="s3://shop/ratings")
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "movielens"])
+@pytest.mark.parametrize("kind", ["parquet", "csv", "yahoo-r3", "coat", "movielens"])
 def test_nothing_there(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     with pytest.raises(DataError, match=r"absent.*(nothing is there|found neither)"):
         read(spark, format=kind, path=str(tmp_path / "absent"))

@@ -17,8 +17,7 @@ TOP_N = 5
 ROOT = Path(__file__).resolve().parents[2]
 COAT = {
     **STARS,
-    "input.format": "csv",
-    "input.id_type": "long",
+    "input.format": "coat",
     "exposure.rank": 6,
     "exposure.max_iter": 6,
     "outcome.rank": 4,
@@ -32,12 +31,10 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 
 @pytest.fixture(scope="module")
-def run(spark: SparkSession, ratings: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(spark: SparkSession, data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run that is looked at, once published."""
-    folder = tmp_path_factory.mktemp("coat")
-    ratings.to_csv(folder / "ratings.csv", index=False)
-    output = folder / "out"
-    outcome = run_retrain({**COAT, "input.path": folder / "ratings.csv", "output.path": output})
+    output = tmp_path_factory.mktemp("coat") / "out"
+    outcome = run_retrain({**COAT, "input.path": data_folder / "coat" / "train.ascii", "output.path": output})
     assert "still falling by" in " ".join(outcome.printed.split())
     return run_directory(output)
 
@@ -119,8 +116,8 @@ def test_the_record_says_what_was_done(run: Path) -> None:
     assert json.loads(row["configuration"]) == record["configuration"]
 
 
-def test_a_classical_run_to_the_same_place_is_another_model_without_confounder(run: Path) -> None:
-    place = {"input.path": run.parent.with_name("ratings.csv"), "output.path": run.parent}
+def test_a_classical_run_to_the_same_place_is_another_model_without_confounder(run: Path, data_folder: Path) -> None:
+    place = {"input.path": data_folder / "coat" / "train.ascii", "output.path": run.parent}
     classical = publish(Retrain, {**COAT, **place, "outcome.adjustment": "none"})
     assert {path.name for path in run.parent.iterdir()} == {"CURRENT", ".lock", run.name, classical.name}
     one, other = record_of(run), record_of(classical)

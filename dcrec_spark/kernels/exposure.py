@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from dcrec_spark.kernels.gamma import Floats, geometric_mean
-from dcrec_spark.kernels.loops.jit import jit
-from dcrec_spark.kernels.threads import Numbers, Places, loop_input, over_rows
+from dcrec_spark.kernels.threads import loop_input, over_rows
 
 # The paper's propensities: mean over all pairs, factor for each rating step below the pivot.
 MEAN, DECAY, PIVOT = 0.05, 0.25, 4.0
@@ -143,28 +142,11 @@ def leave_one_out(
     A reduced mean is never below 0: shapes converge to a tolerance only, and a row that is folded in may meet
     others that have not seen it.
     """
+    from dcrec_spark.kernels.loops import poisson
+
     a_hat = np.empty(len(col))
-    over_rows(_leave_one_out, row_ptr, *map(loop_input, (row_ptr, col, count, rows.rows(), cols.rows())), a_hat)
+    over_rows(poisson.leave_one_out, row_ptr, *map(loop_input, (row_ptr, col, count, rows.rows(), cols.rows())), a_hat)
     return a_hat
-
-
-@jit
-def _leave_one_out(
-    first: int, last: int, row_ptr: Places, col: Places, count: Numbers, rows: Numbers, cols: Numbers, a_hat: Numbers
-) -> None:
-    """Compute a_hat of each nonzero without its own count. rows, cols : [mean, 1 / rate, geometric mean], (n, 3 L)."""
-    width = rows.shape[1] // 3
-    for row in range(first, last):
-        for n in range(row_ptr[row], row_ptr[row + 1]):
-            at, total, rest = col[n], 0.0, 0.0
-            for k in range(2 * width, 3 * width):
-                total += rows[row, k] * cols[at, k]
-            per_share = count[n] / total
-            for k in range(width):
-                own = per_share * rows[row, 2 * width + k] * cols[at, 2 * width + k]
-                of_row = max(rows[row, k] - own * rows[row, width + k], 0.0)
-                rest += of_row * max(cols[at, k] - own * cols[at, width + k], 0.0)
-            a_hat[n] = rest
 
 
 # The confounder is a_hat itself: no link, not standardised.

@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from dcrec_spark.kernels.loops.jit import jit
-from dcrec_spark.kernels.loops.special import digamma, exp, log, log_gamma
-from dcrec_spark.kernels.threads import Numbers, loop_input, over
+from dcrec_spark.kernels.threads import loop_input, over
 
 Floats = NDArray[np.floating]
 
@@ -19,10 +17,12 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 def geometric_mean(shape: Floats, rate: Floats) -> Floats:
     """Compute exp(E[log x]) of Gamma(shape, rate). (n, L) and (L,) or (n, L) give (n, L), and (n,) gives (n,)."""
+    from dcrec_spark.kernels.loops import gamma
+
     if shape.ndim == 1:
         return geometric_mean(shape[:, None], np.broadcast_to(rate, shape.shape)[:, None])[:, 0]
     means = np.empty(shape.shape, np.result_type(shape, rate))
-    over(_geometric_means, len(shape), shape.size, loop_input(shape), loop_input(np.atleast_2d(rate)), means)
+    over(gamma.geometric_means, len(shape), shape.size, loop_input(shape), loop_input(np.atleast_2d(rate)), means)
     return means
 
 
@@ -36,9 +36,11 @@ def divergence(shape: Floats, rate: Floats, prior_shape: float, prior_rate: floa
 
 def moments(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float) -> tuple[Floats, float]:
     """Compute :func:`geometric_mean` and :func:`divergence` of the same factors, their logarithms once."""
+    from dcrec_spark.kernels.loops import gamma
+
     means, far = np.empty_like(shape), np.empty(len(shape))
     given = loop_input(shape), loop_input(np.atleast_2d(rate)), float(prior_shape), float(prior_rate), means, far
-    over(_moments, len(shape), shape.size, *given)
+    over(gamma.moments, len(shape), shape.size, *given)
     repeated = shape.size / rate.size if rate.size else 0.0
     of_rates = repeated * prior_shape * (np.log(rate.astype(np.float64)) - np.log(prior_rate)).sum()
     return means, float(far.sum() + of_rates + shape.size * gammaln(prior_shape))
@@ -52,8 +54,10 @@ def over_relax(before: Floats, updated: Floats, prior: Floats, length: float) ->
     """
     if length == 1.0:
         return updated
+    from dcrec_spark.kernels.loops import gamma
+
     moved = np.empty_like(updated)
-    over(_over_relax, len(updated), updated.size, *map(loop_input, (before, updated, prior)), float(length), moved)
+    over(gamma.over_relax, len(updated), updated.size, *map(loop_input, (before, updated, prior)), float(length), moved)
     return moved
 
 
@@ -94,56 +98,3 @@ def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
-
-
-# ---- loops over rows. Rates are (n, L), or (1, L) if all rows have the same
-
-
-@jit
-def _geometric_means(first: int, last: int, shape: Numbers, rate: Numbers, means: Numbers) -> None:
-    """means[n, k] = exp(E[log x]) of Gamma(shape[n, k], rate[n, k])."""
-    for row in range(first, last):
-        at = row if len(rate) > 1 else 0
-        for k in range(shape.shape[1]):
-            means[row, k] = exp(digamma(np.float64(shape[row, k]))) / rate[at, k]
-
-
-@jit
-def _moments(
-    first: int,
-    last: int,
-    shape: Numbers,
-    rate: Numbers,
-    prior_shape: float,
-    prior_rate: float,
-    means: Numbers,
-    far: Numbers,
-) -> None:
-    """Compute the geometric means, and far[n], each row's divergence without the terms that do not depend on shapes."""
-    for row in range(first, last):
-        at, total = row if len(rate) > 1 else 0, 0.0
-        for k in range(shape.shape[1]):
-            s, r = np.float64(shape[row, k]), np.float64(rate[at, k])
-            expected_log = digamma(s)
-            means[row, k] = exp(expected_log) / r
-            total += (s - prior_shape) * expected_log - log_gamma(s) + s * (prior_rate / r - 1.0)
-        far[row] = total
-
-
-@jit
-def _over_relax(
-    first: int, last: int, before: Numbers, updated: Numbers, prior: Numbers, length: float, moved: Numbers
-) -> None:
-    """Move each row of shapes ``length`` times as far as its update did."""
-    for row in range(first, last):
-        total, wanted = 0.0, 0.0
-        for k in range(len(prior)):
-            start, end = np.float64(before[row, k]), np.float64(updated[row, k])
-            beyond = exp(log(start) + length * log(end / start))
-            share = max(beyond, np.float64(prior[k])) - prior[k]
-            moved[row, k] = share
-            total += share
-            wanted += end - prior[k]
-        for k in range(len(prior)):
-            # A row whose shares all vanished keeps its update.
-            moved[row, k] = prior[k] + moved[row, k] * (wanted / total) if total > 0.0 else updated[row, k]

@@ -30,9 +30,8 @@ from numpy.typing import NDArray
 
 from dcrec_spark.kernels.csr import inner_products, row_products
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.loops.jit import inline, jit
 from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, RowSystems, Shared, TermColumns
-from dcrec_spark.kernels.threads import Numbers, loop_input, loop_inputs, over, over_rows
+from dcrec_spark.kernels.threads import loop_input, loop_inputs, over, over_rows
 
 
 def ratings_and_weights(given: Array, factor: Array, alpha: float, dtype: Any) -> tuple[Floats, Floats]:
@@ -40,8 +39,10 @@ def ratings_and_weights(given: Array, factor: Array, alpha: float, dtype: Any) -
 
     given : (nnz,) ratings as they are stored. factor : (nnz,), or (0,) if all are 1.
     """
+    from dcrec_spark.kernels.loops import pairs
+
     rating, weight = np.empty(len(given), dtype), np.empty(len(given), dtype)
-    over(_weights, len(given), len(given), loop_input(given), loop_input(factor), float(alpha), rating, weight)
+    over(pairs.weights, len(given), len(given), loop_input(given), loop_input(factor), float(alpha), rating, weight)
     return rating, weight
 
 
@@ -103,6 +104,8 @@ def row_systems(
     Returns the system of unknowns (n, Q + K (+ 1) (+ 1)) of users, (n, K + P (+ 1)) of items: factors and slopes, the
     bias, and of users last the confounder weight.
     """
+    from dcrec_spark.kernels.loops import pairs
+
     has_confounder, own_weight = block.has_confounder, block.has_confounder and design.per_user
     at, gram = TermColumns.of(design, block.exposure.shape[1], not of_users), sums["augmented"]
     known = known or known_part(others, of_users, has_confounder, shared, design)
@@ -119,7 +122,7 @@ def row_systems(
     curvature, pull = np.empty(len(block.col), others.dtype), np.empty(len(block.col), others.dtype)
     of_mean = known.of_source, known.of_pairs(block)
     given = loop_inputs(block), *map(loop_input, (*of_mean, known.gamma)), float(design.on_preference)
-    over_rows(_pulls, block.row_ptr, *given, curvature, pull)
+    over_rows(pairs.pulls, block.row_ptr, *given, curvature, pull)
     system = RowSystems(
         row_ptr=block.row_ptr,
         col=block.col,
@@ -155,6 +158,8 @@ def _with_confounder(
     On observed pairs the sources bring curvature h^2 and pull h. The border and the right side
     correct for the rest: the unobserved pairs' w0 and z w0, and the difference of h and the product.
     """
+    from dcrec_spark.kernels.loops import pairs
+
     n, size = system.right.shape
     w0, z_w0 = design.unobserved, design.on_preference
     exposure, prior = block.exposure.astype(np.float64), design.reg.confounder
@@ -166,7 +171,7 @@ def _with_confounder(
     shown = of_mean if design.everywhere else (_of_all(shared.intercept), np.empty(0))
     added = np.empty((n, 2))
     given = loop_inputs(block), *map(loop_input, (*of_mean, *shown)), float(w0), float(z_w0)
-    over_rows(_confounder_sums, block.row_ptr, *given, added)
+    over_rows(pairs.confounder_sums, block.row_ptr, *given, added)
     # As if no pair were observed, and what observed ones add.
     border[:, size] = w0 * np.einsum("ul,ul->u", exposure @ gram[at.exposure, at.exposure], exposure) + added[:, 0]
     right[:, :size] = system.right
@@ -181,83 +186,3 @@ def _with_confounder(
     return system._replace(
         base=base, ridge=np.column_stack([system.ridge, np.full(n, prior)]), border=border, right=right
     )
-
-
-# ---- loops over pairs. Arrays of the sources are (m,), or (1,) if all have the same, (0,) without such a term
-
-
-@inline
-def _of_source(numbers: Numbers, source: int) -> float:
-    """Return the number of a source, or the one of all sources."""
-    number: float = numbers[source if len(numbers) > 1 else 0]
-    return number
-
-
-@jit
-def _weights(
-    first: int, last: int, given: Numbers, factor: Numbers, alpha: float, rating: Numbers, weight: Numbers
-) -> None:
-    """rating = y, weight = (1 + alpha y) factor of each pair."""
-    for n in range(first, last):
-        y = np.float64(given[n])
-        rating[n], weight[n] = y, 1.0 + alpha * y
-    if len(factor) > 0:
-        for n in range(first, last):
-            weight[n] *= factor[n]
-
-
-@jit
-def _pulls(
-    first: int,
-    last: int,
-    block: RatingBlock,
-    known: Numbers,
-    of_pair: Numbers,
-    gamma: Numbers,
-    on_preference: float,
-    curvature: Numbers,
-    pull: Numbers,
-) -> None:
-    """curvature = w - z w0, pull = w (y - k - gamma h) + z w0 (k + gamma p) of each pair, p the product for h.
-
-    of_pair : (nnz,) further known numbers, or (0,).
-    """
-    for n in range(block.row_ptr[first], block.row_ptr[last]):
-        offset, weight = _of_source(known, block.col[n]), block.weight[n]
-        if len(of_pair) > 0:
-            offset += of_pair[n]
-        shown = offset
-        if len(gamma) > 0:
-            times = _of_source(gamma, block.col[n])
-            offset, shown = offset + times * block.a_hat[n], shown + times * block.low_rank[n]
-        curvature[n] = weight - on_preference
-        pull[n] = weight * (block.rating[n] - offset) + on_preference * shown
-
-
-@jit
-def _confounder_sums(
-    first: int,
-    last: int,
-    block: RatingBlock,
-    known: Numbers,
-    known_of_pair: Numbers,
-    shown: Numbers,
-    shown_of_pair: Numbers,
-    unobserved: float,
-    on_preference: float,
-    sums: Numbers,
-) -> None:
-    """Add up z w0 h^2 - w0 p^2 and w0 shown p - z w0 known h over each row's pairs."""
-    for row in range(first, last):
-        square, drawn = 0.0, 0.0
-        for n in range(block.row_ptr[row], block.row_ptr[row + 1]):
-            at = block.col[n]
-            h, p = np.float64(block.a_hat[n]), np.float64(block.low_rank[n])
-            square += on_preference * h * h - unobserved * p * p
-            shown_here, known_here = _of_source(shown, at), _of_source(known, at)
-            if len(shown_of_pair) > 0:
-                shown_here += shown_of_pair[n]
-            if len(known_of_pair) > 0:
-                known_here += known_of_pair[n]
-            drawn += unobserved * shown_here * p - on_preference * known_here * h
-        sums[row, 0], sums[row, 1] = square, drawn

@@ -16,14 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dcrec_spark.kernels.csr import products_of_row
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.loops.jit import jit
 from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Shared, Sums, TermColumns
-from dcrec_spark.kernels.threads import Numbers, loop_input, loop_inputs, over_rows
-
-# Pairs whose products are made at a time. They stay in the L1 cache.
-PIECE = 256
+from dcrec_spark.kernels.threads import loop_input, loop_inputs, over_rows
 
 
 def side_sums(rows: Floats, exposure: Floats, design: Design, is_user: bool) -> Sums:
@@ -69,12 +64,14 @@ def observed_sums(
     d = [1 (, h)], e = y - p - delta_u h and q = delta_u h + z p the sums are: sum (w e^2 - w0 q^2),
     sum (w e d + w0 q d), sum (w - w0) d d', w0 meeting h as the product of the exposures (float64).
     """
+    from dcrec_spark.kernels.loops import pairs
+
     departs = block.has_confounder and design.per_user
     given = loop_inputs(block), loop_input(rows), loop_input(others)
     shape = design.width, design.biases, departs and is_user, departs and not is_user
     sums = np.empty((len(rows), 6))
     numbers = float(shared.gamma), float(design.unobserved), design.everywhere
-    over_rows(_scores, block.row_ptr, *given, *shape, *numbers, sums)
+    over_rows(pairs.scores, block.row_ptr, *given, *shape, *numbers, sums)
     square, linear, linear_h, curve, curve_h, curve_hh = sums.sum(axis=0)
     terms = 1 + (block.has_confounder and design.shares_gamma)
     curvature = np.array([[curve, curve_h], [curve_h, curve_hh]])
@@ -160,57 +157,3 @@ def _products(users: Mapping[str, Array], items: Mapping[str, Array], design: De
         if user_block.size:
             products[a, b] = np.vdot(user_block, item_gram[of_items[a], of_items[b]])
     return products
-
-
-@jit
-def _scores(
-    first: int,
-    last: int,
-    block: RatingBlock,
-    rows: Numbers,
-    others: Numbers,
-    rank: int,
-    has_biases: bool,
-    rows_depart: bool,
-    others_depart: bool,
-    gamma: float,
-    unobserved: float,
-    everywhere: bool,
-    sums: Numbers,
-) -> None:
-    """Add up what J and the shared terms need of each row's pairs, in the order of the six sums below.
-
-    rows, others : of either side, [rank numbers whose products are the preference (, bias) (, weight of the
-    confounder)]. The side with the weight departs.
-    """
-    confounded = len(block.a_hat) > 0
-    own, products = np.zeros(rank), np.zeros(PIECE)
-    for row in range(first, last):
-        for k in range(rank):
-            own[k] = rows[row, k]
-        bias = np.float64(rows[row, rank]) if has_biases else 0.0
-        departure = rows[row, rows.shape[1] - 1] - gamma if rows_depart else 0.0
-        square, linear, linear_h, curve, curve_h, curve_hh = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        for start in range(block.row_ptr[row], block.row_ptr[row + 1], PIECE):
-            end = min(start + PIECE, block.row_ptr[row + 1])
-            products_of_row(start, end, block.col, own, others, products)
-            for n in range(start, end):
-                p, w = products[n - start] + bias, np.float64(block.weight[n])
-                if has_biases:
-                    p += others[block.col[n], rank]
-                if others_depart:
-                    departure = others[block.col[n], others.shape[1] - 1] - gamma
-                h, low_rank = 0.0, 0.0
-                if confounded:
-                    h, low_rank = np.float64(block.a_hat[n]), np.float64(block.low_rank[n])
-                error = block.rating[n] - p - departure * h
-                shown = departure * low_rank + (p if everywhere else 0.0)
-                w_error, w0_shown = w * error, unobserved * shown
-                square += w_error * error - w0_shown * shown
-                linear += w_error + w0_shown
-                linear_h += w_error * h + w0_shown * low_rank
-                curve += w - unobserved
-                curve_h += w * h - unobserved * low_rank
-                curve_hh += w * h * h - unobserved * low_rank * low_rank
-        sums[row, 0], sums[row, 1], sums[row, 2] = square, linear, linear_h
-        sums[row, 3], sums[row, 4], sums[row, 5] = curve, curve_h, curve_hh

@@ -16,7 +16,6 @@ from scipy.linalg.lapack import dposv, sposv
 from scipy.optimize import nnls
 
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.loops import conjugate, ridge
 from dcrec_spark.kernels.ridge import row_systems
 from dcrec_spark.kernels.ridge_terms import Array, Design, RatingBlock, Regulariser, RowSystems, Shared
 from dcrec_spark.kernels.threads import loop_inputs, over_rows
@@ -28,6 +27,8 @@ _LINE = 64  # bytes of a cache line
 
 def solve_rows(system: RowSystems) -> Floats:
     """Solve each row of a :class:`RowSystems`. A row whose matrix is not positive definite becomes NaN."""
+    from dcrec_spark.kernels.loops import ridge
+
     solved = np.empty_like(system.right)
     over_rows(ridge.solve_rows, system.row_ptr, _in_lines(system), solved)
     return solved
@@ -44,6 +45,8 @@ def descend(system: RowSystems, start: Floats, steps: int) -> Floats:
 
     A row stops if rounding leaves nothing to gain. A row whose matrix proves not to be positive definite becomes NaN.
     """
+    from dcrec_spark.kernels.loops import conjugate
+
     rows = start.astype(system.right.dtype)
     # The squared residual of a solved row, as a share of its squared length: rounding.
     negligible = float(np.square(np.finfo(rows.dtype).eps))
@@ -64,6 +67,8 @@ def over_relax(before: Floats, solved: Floats, length: float) -> Floats:
 
 def assemble(system: RowSystems) -> Iterator[tuple[Floats, Floats]]:
     """Assemble each row's matrix, (F, F) with its lower triangle, and right-hand side, (F,)."""
+    from dcrec_spark.kernels.loops import ridge
+
     given = _in_lines(system)
     n_rows, size = system.right.shape
     at_once = max(1, MATRICES // size**2)

@@ -17,13 +17,10 @@ from numpy.typing import NDArray
 from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.kernels.exposure import PLAIN, Form
 from dcrec_spark.kernels.gamma import Floats
-from dcrec_spark.kernels.loops.jit import jit
-from dcrec_spark.kernels.threads import Numbers, Places, loop_input
+from dcrec_spark.kernels.threads import loop_input
 
 # Scores held at a time, for any size of the catalogue: 2 MB, or 4 of doubles, which stay in the caches of a core.
 SCORES = 1 << 19
-# Scores that are compared at a time. Few runs hold one that reaches the list.
-RUN = 32
 # Of lengths of rows and columns, and of their products: far from where single precision ends, at 3e38.
 LARGEST_SINGLE = 1e30
 
@@ -128,9 +125,11 @@ class Dial(NamedTuple):
 
     def of_block(self, scores: Floats, rows: slice) -> None:
         """Put the values of some rows and all columns in the place of their scores."""
+        from dcrec_spark.kernels.loops import topn
+
         a_hat = self.rows[rows, :-1] @ self.cols[:, :-1].T
         baselines = self.rows[rows, -1], self.cols[:, -1]
-        _turn_dial(scores, *map(loop_input, (a_hat, *baselines)), float(self.weight))
+        topn.turn_dial(scores, *map(loop_input, (a_hat, *baselines)), float(self.weight))
 
     def at(self, score: Floats, row: NDArray[np.int64], col: NDArray[np.int64]) -> Floats:
         """Return the values of some pairs, (n,)."""
@@ -246,7 +245,9 @@ class _Block(NamedTuple):
 
     def best(self, n: int, rows: NDArray[np.int64] | slice = slice(None)) -> Ranked:
         """Rank the n best of each row, or of some, pair by pair: a product's rounding depends on places."""
-        place, col = _candidates(loop_input(self.scores[rows]), n, *map(loop_input, _slack_of(rows, self.slack)))
+        from dcrec_spark.kernels.loops import topn
+
+        place, col = topn.candidates(loop_input(self.scores[rows]), n, *map(loop_input, _slack_of(rows, self.slack)))
         row = np.arange(len(self.scores))[rows][place] + self.start
         preferred = np.einsum("nk,nk->n", self.preference[0][row], self.preference[1][col])
         if self.link is None:
@@ -295,84 +296,3 @@ def within_cap(ranked: Ranked, n: int, cap: Cap) -> Ranked:
     rank = _place_in_row(ranked.row[kept]) + 1
     kept, rank = kept[rank <= n], rank[rank <= n]
     return ranked.at(kept)._replace(rank=rank)
-
-
-# ---- loops: two passes over each row of scores while it is in cache
-
-
-@jit
-def _turn_dial(scores: Numbers, a_hat: Numbers, of_row: Numbers, of_col: Numbers, weight: float) -> None:
-    """Put max(score - baseline, 0) (1 - exp(-a_hat))^weight in the place of each score, below the baseline what it is.
-
-    scores, a_hat : (rows, cols). of_row + of_col : the baselines, (rows,) and (cols,).
-    """
-    for row in range(scores.shape[0]):
-        for col in range(scores.shape[1]):
-            above = scores[row, col] - of_row[row] - of_col[col]
-            if above > 0.0:
-                above *= (-np.expm1(-a_hat[row, col])) ** weight
-            scores[row, col] = above
-
-
-@jit
-def _candidates(scores: Numbers, n: int, of_row: Numbers, of_col: Numbers, more: Numbers) -> tuple[Places, Places]:
-    """Find (row, col) of all finite scores that may be among the n best of their row, in the order of the table.
-
-    A score is known to within ``of_row[row] * of_col[col] + more[row]``. One that is NaN may be among the best: factors
-    are finite, and what BLAS has got wrong is decided pair by pair.
-    """
-    n_rows, n_cols = scores.shape
-    heap, farthest = np.empty(min(n, n_cols), np.float64), 0.0
-    found, at = 0, np.empty((2, 2 * len(heap) * n_rows), np.int64)
-    for col in range(n_cols):
-        farthest = max(farthest, of_col[col])
-    for row in range(n_rows):
-        heap[:] = -np.inf
-        for first in range(0, n_cols, RUN):
-            run = scores[row, first : first + RUN]
-            if not _any_reaches(run, heap[0]):
-                continue
-            for place in range(len(run)):
-                least = run[place] - (of_row[row] * of_col[first + place] + more[row])
-                if least > heap[0]:
-                    _replace_smallest(heap, least)
-        low = heap[0] - 2.0 * (of_row[row] * farthest + more[row])
-        for first in range(0, n_cols, RUN):
-            run = scores[row, first : first + RUN]
-            if not _any_reaches(run, low):
-                continue
-            for place in range(len(run)):
-                col, score = first + place, run[place]
-                if score == -np.inf or score + (of_row[row] * of_col[col] + more[row]) < heap[0]:
-                    continue
-                if found == at.shape[1]:
-                    longer = np.empty((2, 2 * found), np.int64)
-                    longer[:, :found] = at
-                    at = longer
-                at[0, found], at[1, found] = row, col
-                found += 1
-    return at[0, :found].copy(), at[1, :found].copy()
-
-
-@jit
-def _any_reaches(run: Numbers, bar: float) -> bool:
-    """Whether a number is not below the bar. All are compared, several at a time, not as many as it takes."""
-    reached = 0
-    for place in range(len(run)):
-        reached |= not (run[place] < bar)  # which a NaN is not
-    return reached > 0
-
-
-@jit
-def _replace_smallest(heap: Numbers, value: float) -> None:
-    """Replace the first value of a heap, its smallest: no entry is larger than its two children."""
-    place, size = 0, len(heap)
-    while True:
-        child = 2 * place + 1
-        if child + 1 < size and heap[child + 1] < heap[child]:
-            child += 1
-        if child >= size or heap[child] >= value:
-            break
-        heap[place] = heap[child]
-        place = child
-    heap[place] = value

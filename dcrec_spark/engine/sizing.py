@@ -18,7 +18,7 @@ CELL_BYTES = 72 * MB
 SHARE_OF_CELL = 1 / 16
 # Rows' state of one block, of the same, and at most. Each row goes to every block that needs it, so fewer blocks send
 # less: with 2 a fit at rank 50 took two thirds of its time with 10. A fifth was too much for executors of 1 GB.
-SHARE_OF_STATE, STATE_BYTES = 1 / 9, 192 * MB
+SHARE_OF_STATE, STATE_BYTES = 1 / 8, 208 * MB
 # The state of one block where that memory is unknown.
 LEAST_STATE_BYTES = 41 * MB
 # Rows of the other side that reach a task at once.

@@ -1,23 +1,21 @@
-"""The DAG of examples/airflow, by a real Airflow in the environment that make test-all makes."""
+"""The DAG of examples/airflow, by a real Airflow in the environment that make test-all makes; and a backfill."""
 
-import json
-import os
-import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from dcrec_spark.publish.current import current_run
 from tests.clusters.commands import HOW_TO, blocks_of
-from tests.jobs.job import in_sections, names_in, record_of, run_directory, small_job
-from tests.spark.standalone import ROOT, finished
+from tests.jobs.job import names_in, read_table, record_of, run_directory
+from tests.schedulers.airflow_home import DAG, Airflow, job_command
+from tests.spark.standalone import wait_for
 
 pytestmark = [pytest.mark.scheduler, pytest.mark.timeout(1200)]
 
-DAG, PAST = "dcrec_nightly", "2026-01-05"
+PAST = "2026-01-05"
+DAYS = [PAST, "2026-01-06"]
 # Notes what it is given, and ends with the first code of a file, or by a signal where that is negative.
 STAND_IN = """#!/bin/sh
 echo "$*" >> {folder}/calls
@@ -26,33 +24,6 @@ sed -i 1d {folder}/codes
 [ "$code" -lt 0 ] && kill "$code" $$
 exit "$code"
 """
-
-
-class Airflow:
-    """Commands of an Airflow whose database is ready."""
-
-    def __init__(self, home: Path) -> None:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "PYTHON"))}
-        self.environment = {
-            **kept,
-            "PATH": f"{os.environ['DCREC_SCHEDULERS']}/bin:{os.environ['PATH']}",
-            "AIRFLOW_HOME": str(home),
-            "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "examples" / "airflow"),
-            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "DCREC_RETRY_SECONDS": "1",
-        }
-        ready = self.run("db", "migrate")
-        assert ready.returncode == 0, ready.stderr
-
-    def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return finished("airflow", *words, env={**self.environment, **variables})
-
-    def table(self, *words: str) -> list[dict[str, Any]]:
-        """What Airflow lists, after lines of its log."""
-        listed = self.run(*words, "--output", "json")
-        assert listed.returncode == 0, listed.stdout
-        (line,) = (line for line in listed.stdout.splitlines() if line.startswith("["))
-        return list(json.loads(line))
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +41,11 @@ def test_airflow_loads_the_dag(airflow: Airflow) -> None:
 
 
 def test_a_past_day_is_run_and_a_repeated_one_replaces_itself(airflow: Airflow, tmp_path: Path) -> None:
-    settings = yaml.safe_dump(in_sections(small_job(tmp_path, 20, 15, "item ")))
-    (tmp_path / "nightly.yaml").write_text(settings, encoding="utf-8")
-    program = f"{sys.executable} {ROOT}/jobs/retrain.py --config {tmp_path}/nightly.yaml"
+    command = job_command(tmp_path)
 
     runs = []
     for _ in range(2):
-        done = one_day(airflow, f"env PYTHONPATH={ROOT} {program}")
+        done = one_day(airflow, command)
         assert done.returncode == 0, done.stdout + done.stderr
         directory = run_directory(tmp_path / "out")
         runs.append(directory.name)
@@ -112,14 +81,58 @@ def test_only_what_may_end_better_is_tried_again(
     assert (done.returncode == 0) == succeeds, done.stdout + done.stderr
 
 
-def test_the_commands_of_the_page_name_the_days_of_a_backfill(airflow: Airflow) -> None:
-    """Airflow says which runs it would make; without a scheduler it makes none."""
-    assert airflow.run("dags", "reserialize").returncode == 0
-    unpause, *backfills = blocks_of(HOW_TO / "schedule.md", "Airflow", "bash")[1].splitlines()
-    assert airflow.run(*unpause.split()[1:]).returncode == 0
-    days = []
-    for command in backfills:
-        planned = airflow.run(*command.split()[1:], "--dry-run")
-        assert planned.returncode == 0, planned.stdout + planned.stderr
-        days.append(re.findall(r"^\| (\S+) 02:15:00", planned.stdout, re.MULTILINE))
-    assert days == [[PAST, "2026-01-06"], [PAST]]
+def backfilled(airflow: Airflow, command: str) -> None:
+    """Create a backfill; Airflow takes one at a time of a DAG, and notes a while later that one is done."""
+
+    def is_created() -> bool:
+        made = airflow.run_program(["bash", "-euc", command])
+        assert made.returncode == 0 or "Another backfill is running" in made.stdout + made.stderr, made
+        return made.returncode == 0
+
+    wait_for(is_created, airflow.logs, 300, pause=2)
+
+
+def ended(airflow: Airflow, published: int, output: Path) -> list[dict[str, Any]]:
+    """Wait until as many runs are published and Airflow's are over; all of Airflow's, in the order of their ends."""
+    runs: list[dict[str, Any]] = []
+
+    def are_over() -> bool:
+        runs[:] = airflow.table("dags", "list-runs", DAG)
+        states = {run["state"] for run in runs}
+        assert states <= {"queued", "running", "success"}, airflow.logs()
+        return states == {"success"} and len(published_days(output)) == published
+
+    wait_for(are_over, airflow.logs, 400, pause=1)
+    return sorted(runs, key=lambda run: str(run["end_date"]))
+
+
+def published_days(output: Path) -> list[str]:
+    records = [record_of(run) for run in output.glob("run_id=*")]
+    return [record["run_date"] for record in sorted(records, key=lambda record: str(record["started_at"]))]
+
+
+def test_past_days_are_published_in_order_and_one_that_is_backfilled_again_replaces_itself(tmp_path: Path) -> None:
+    output, airflow = tmp_path / "out", Airflow(tmp_path / "airflow")
+    unpause, backfill, again = blocks_of(HOW_TO / "schedule.md", "Airflow", "bash")[1].splitlines()
+    with airflow.carrying_out(job_command(tmp_path)):
+        wait_for(lambda: airflow.table("dags", "list"), airflow.logs, 120, pause=1)
+        assert airflow.run_program(["bash", "-euc", unpause]).returncode == 0
+        (scheduled,) = ended(airflow, 1, output)  # a DAG in service has had its last run
+        last_day = str(scheduled["logical_date"])[:10]
+
+        backfilled(airflow, backfill)
+        runs = ended(airflow, 3, output)
+        assert [str(run["logical_date"])[:10] for run in runs] == [last_day, *DAYS]
+        assert runs[1]["end_date"] <= runs[2]["start_date"]
+        assert published_days(output) == [last_day, *DAYS]
+        assert current_run(str(output)).record["run_date"] == DAYS[-1]
+
+        backfilled(airflow, again)
+        runs = ended(airflow, 4, output)
+        assert len(runs) == 3  # Airflow's run of the day is the one of before
+        assert published_days(output) == [last_day, *DAYS, DAYS[0]]
+        replaced = current_run(str(output))
+        assert replaced.record["run_date"] == DAYS[0]
+        lists = read_table(output / f"run_id={replaced.record['run_id']}", "recommendations")
+        assert set(lists["run_date"].astype(str)) == {DAYS[0]}
+        assert set(lists["run_id"]) == {replaced.record["run_id"]}

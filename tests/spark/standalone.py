@@ -107,12 +107,12 @@ def free_port() -> int:
         return port
 
 
-def wait_for(is_ready: Callable[[], object], log: Callable[[], str], seconds: float = 60) -> None:
+def wait_for(is_ready: Callable[[], object], log: Callable[[], str], seconds: float = 60, pause: float = 0.1) -> None:
     """Until something is true; fails with the end of a log."""
     deadline = time.monotonic() + seconds
     while not is_ready():
         assert time.monotonic() < deadline, log()[-3000:]
-        time.sleep(0.1)
+        time.sleep(pause)
 
 
 def wait_until(

@@ -143,8 +143,8 @@ class HadoopFileSystem:
         options = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
         chosen = self._jvm.java.lang.reflect.Array.newInstance(options.NONE.getClass(), 1)
         chosen[0] = options.OVERWRITE if overwrite else options.NONE
-        context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._address, self._configuration)
         with _as_os_error(target):
+            context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._address, self._configuration)
             context.rename(self._path(source), self._path(target), chosen)
 
     def delete(self, path: str) -> None:

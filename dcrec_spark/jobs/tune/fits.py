@@ -23,10 +23,9 @@ from dcrec_spark.evaluation.weights import weigh_by_exposure, weights_by_exposur
 from dcrec_spark.jobs.job import Context
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.jobs.tune.candidates import Candidate
-from dcrec_spark.jobs.tune.trials import Measured
+from dcrec_spark.local.attempts import VANISHED, Measured, try_exposure, try_outcome
 from dcrec_spark.local.data import Gathered, gather
-from dcrec_spark.local.fits import Exposure, Ratings, fit_exposure, fit_outcome, ignore_progress
-from dcrec_spark.local.lists import judge, rank_unseen
+from dcrec_spark.local.fits import fit_exposure, ignore_progress
 from dcrec_spark.local.side_by_side import ROUNDS, side_by_side
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
 from dcrec_spark.models.exposure.model import PoissonFactorizationModel
@@ -35,7 +34,6 @@ from dcrec_spark.models.outcome.estimator import DeconfoundedMF
 from dcrec_spark.spark.lineage import cores
 
 COLUMNS = Columns("user_id", "item_id", "rating")
-_VANISHED = "outcome: all factors are zero: less regularisation, or more data"
 
 # A candidate and its result.
 Attempt = tuple[Candidate, Measured | FitError]
@@ -131,45 +129,6 @@ class InMemory:
             yield from zip(candidates, results, strict=True)
 
 
-def try_exposure(train: Ratings, params: dict[str, Any]) -> Exposure | FitError:
-    """Fit stage 1. A FitError is returned: raised, it would end the other fits too."""
-    try:
-        return fit_exposure(train, PoissonFactorization(**params))
-    except FitError as error:
-        return error
-
-
-def try_outcome(
-    shared: tuple[Gathered, Mapping[str, Exposure | FitError]],
-    work: tuple[dict[str, Any], str],
-    *,
-    settings: MetricSettings,
-    length: int,
-) -> Measured | FitError:
-    """Fit stage 2 and measure it, with lists of ``length`` places. A FitError is returned, that of stage 1 too.
-
-    shared : the ratings, and stage 1 by the name that the work has for it. work : Params, and that name.
-    """
-    (ratings, exposures), (params, stage_one) = shared, work
-    exposure = exposures[stage_one] if stage_one else None
-    if isinstance(exposure, FitError):
-        return exposure
-    start = time.perf_counter()
-    try:
-        model = fit_outcome(ratings.train, DeconfoundedMF(**params), exposure)
-    except FitError as error:
-        return error
-    seconds = time.perf_counter() - start
-    if vanished(model.facts.degeneracies):
-        return FitError(_VANISHED)
-    held_out = ratings.held_out
-    metrics = ratings.evaluate({"prediction": model.scores(held_out["user"], held_out["item"])}, settings)
-    if length:
-        lists, of_length = rank_unseen(model, ratings.train, length), replace(settings, ks=(length,))
-        metrics = metrics.join(judge(lists, held_out, ratings.train, of_length, "prediction"))
-    return Measured(metrics, len(model.objective), seconds)
-
-
 @dataclass(frozen=True)
 class OnCluster:
     """Each trial is fitted by the estimators, on the whole cluster."""
@@ -231,7 +190,7 @@ class OnCluster:
             # Slopes on features rank items where no preference factor is left.
             has_features = any(table is not None for table in self.features.values())
             if vanished(model.degeneracies) and not has_features:
-                return FitError(_VANISHED)
+                return FitError(VANISHED)
             train, test = self.parts
             columns = replace(COLUMNS, weight="weight" if self.config.tuning.weights == "exposure" else None)
             settings, size = metric_settings(self.config), model.numItems

@@ -22,19 +22,12 @@ from dcrec_spark.errors import FitError
 from dcrec_spark.evaluation.measures import Measure, MetricSettings
 from dcrec_spark.evaluation.result import Estimate, Metrics, Score
 from dcrec_spark.jobs.tune.candidates import Candidate
+from dcrec_spark.local.attempts import Measured
 from dcrec_spark.publish import schemas
 from dcrec_spark.storage.protocol import Files
 
 FOLDER = "trials"
 _SCHEMA = to_arrow_schema(schemas.TRIALS)
-
-
-class Measured(NamedTuple):
-    """Metrics of the held-out ratings, sweeps, and seconds of stage 2."""
-
-    metrics: Metrics
-    sweeps: int
-    seconds: float
 
 
 @dataclass(frozen=True)

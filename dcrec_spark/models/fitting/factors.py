@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from dcrec_spark.engine.blocks import rows_in_block
 from dcrec_spark.engine.cells import Array, Arrays, cells_in, pack, unpack
 from dcrec_spark.engine.cluster import ClusterSide, state_of_memories
 from dcrec_spark.engine.sides import State
@@ -97,12 +98,15 @@ def place_factors(
         missing = F.array(*map(F.lit, first[c.name])) if c.name in common else nothing
         filled.append(F.coalesce(c.name, missing).alias(c.name))
     joined = ids.join(factors.select("id", *names), "id", "left").select("id", "idx", *filled).persist()
-    n_blocks = side.n_blocks
+    n_blocks, n_rows = side.n_blocks, side.n_rows
 
     def to_memory(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = pa.Table.from_batches(list(batches)).sort_by("idx")
         if not table.num_rows:
             return
+        number = table["block"][0].as_py()
+        if table.num_rows != (expected := rows_in_block(n_rows, n_blocks, number)):
+            raise ValueError(f"block {number} got {table.num_rows} rows of {expected}")
         arrays = {c.name: table[c.name].to_numpy() if c.width is None else matrix_of(table[c.name]) for c in columns}
         cell = pa.array([pack(memory_of(arrays))], pa.binary())
         yield pa.RecordBatch.from_pydict({"block": table["block"][:1].combine_chunks(), "data": cell})

@@ -75,12 +75,12 @@ def block_count(n_rows: int, cores: int, wanted: int | None, least: int) -> int:
     return max(1, min(cores * -(-least // cores) if wanted is None else wanted, n_rows))
 
 
-def pairs_of_a_row(width: int) -> int:
+def pairs_of_a_row(width: int, a_hats: int = 1) -> int:
     """Return the number of pairs from which on an item is heavy, and leaves its pairs to the users' blocks.
 
-    A row below it takes at most half of an inbox. width : numbers that a row sends at most.
+    A row below it has room in a block, and takes at most half of an inbox. width, a_hats : of :func:`least_blocks`.
     """
-    return min(CELL_BYTES // BYTES_OF_A_PAIR, INBOX_BYTES // 2 // (8 * width))
+    return min(CELL_BYTES // (BYTES_OF_A_PAIR + 8 * a_hats), INBOX_BYTES // 2 // (8 * width))
 
 
 def most_heavy(width: int) -> int:

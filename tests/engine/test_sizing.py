@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from dcrec_spark.engine.build import build_process_side
-from dcrec_spark.engine.sizing import BYTES_OF_A_PAIR, GB, Size, block_count, least_blocks, most_heavy, plan_cluster
+from dcrec_spark.engine.sizing import (
+    BYTES_OF_A_PAIR,
+    GB,
+    Size,
+    block_count,
+    least_blocks,
+    most_heavy,
+    pairs_of_a_row,
+    plan_cluster,
+)
 
 # Peak of a Python worker in GB, of whole fits over blocks on two cores: users, items, ratings, both ranks.
 MEASURED = [
@@ -39,6 +48,8 @@ def test_blocks_are_cut_until_each_fits() -> None:
     assert [least_blocks(10, 10, ratings=6_000_000, width=10, of_task=gb * GB) for gb in (0.4, 1.6)] == [3, 2]
     assert least_blocks(10, 10, ratings=6_000_000, width=10, of_task=0.4 * GB, a_hats=2) == 5
     assert most_heavy(22) > most_heavy(202) >= 1
+    for a_hats in (0, 1, 2):  # an item that is not heavy has room in a block
+        assert least_blocks(10, 10, ratings=pairs_of_a_row(2, a_hats), width=2, a_hats=a_hats) == 1
 
 
 def test_pairs_take_their_bytes_in_both_blocks() -> None:

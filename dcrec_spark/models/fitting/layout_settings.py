@@ -131,7 +131,7 @@ class LayoutSettings:
 def layout_settings(estimator: Params, width: int, splits: bool = False, a_hats: int = 1) -> LayoutSettings:
     """Return the settings of an estimator. ``width`` : the most numbers of a row."""
     get = estimator.getOrDefault
-    heavy_pairs = pairs_of_a_row(width) if splits else None
+    heavy_pairs = pairs_of_a_row(width, a_hats) if splits else None
     signed = estimator.hasParam("outcome") and get("outcome") in OF_RATED_PAIRS
     where = get("numBlocks"), get("exchange"), get("precision")
     return LayoutSettings(*where, width, heavy_pairs, signed, a_hats)

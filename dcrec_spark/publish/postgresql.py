@@ -29,7 +29,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecError, require_extra
 from dcrec_spark.publish.manifest import to_json
-from dcrec_spark.publish.protocol import Record
+from dcrec_spark.publish.protocol import Record, Save
 from dcrec_spark.publish.warehouse import IDENTIFIER, StagedTables, StoredRun, Warehouse, first_line, staged_place
 
 require_extra("warehouse")
@@ -93,7 +93,7 @@ class PostgresqlWarehouse(Warehouse):
         lock_seconds: float = LOCK_SECONDS,
     ) -> None:
         super().__init__(namespace, keep, run_date)
-        self.spark: Any = spark
+        self.spark = spark
         self.server = server
         self.session = Session(server, namespace, self.setting, lock_seconds)
 
@@ -120,10 +120,16 @@ class PostgresqlWarehouse(Warehouse):
     def close(self) -> None:
         self.session.close()
 
-    def stage(self, *given: Any, **named: Any) -> StagedTables:
+    def stage(
+        self,
+        run_id: str,
+        tables: Mapping[str, DataFrame],
+        folders: Mapping[str, Save],
+        base: Mapping[str, str] | None = None,
+    ) -> StagedTables:
         """Load all tables, and read back what is there. Started again if the server went away in between."""
         stage = super().stage
-        return self.session.through_restarts(lambda: stage(*given, **named))
+        return self.session.through_restarts(lambda: stage(run_id, tables, folders, base))
 
     def prepare(self, table: str, rows: DataFrame) -> None:
         """Refuse columns that PostgreSQL cannot hold."""
@@ -183,7 +189,7 @@ class PostgresqlWarehouse(Warehouse):
         # What was written since the table was measured.
         pieces[-1] = f"ctid >= '({cuts[-1]},0)'::tid"
         options = self.server.jdbc()
-        frame: DataFrame = self.spark.read.jdbc(
+        frame = self._spark().read.jdbc(
             options.pop("url"), self._dotted(place), predicates=pieces, properties={**options, "fetchsize": "10000"}
         )
         return frame.select(*(f"`{field.name}`" for field in schema if not isinstance(field.dataType, MapType)))
@@ -251,9 +257,8 @@ class PostgresqlWarehouse(Warehouse):
         return differing
 
     def shown(self, table: str) -> DataFrame:
-        reader = self.spark.read.format("jdbc").options(**self.server.jdbc())
-        rows: DataFrame = reader.option("dbtable", self._dotted(table)).load()
-        return rows
+        reader = self._spark().read.format("jdbc").options(**self.server.jdbc())
+        return reader.option("dbtable", self._dotted(table)).load()
 
     def discard(self, staged: StagedTables) -> None:
         """Remove what is staged, unless it is shown or held. Where the server is away, that is left to the next run."""
@@ -343,6 +348,11 @@ class PostgresqlWarehouse(Warehouse):
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             return False
         return True
+
+    def _spark(self) -> SparkSession:
+        if self.spark is None:
+            raise AssertionError("a warehouse without a session lists runs and goes back to one, and writes nothing")
+        return self.spark
 
     def _dotted(self, place: str) -> str:
         return f'"{self.namespace}"."{place}"'

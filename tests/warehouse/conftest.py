@@ -33,8 +33,8 @@ def spark(scratch: Path) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def store(spark: SparkSession) -> Iterator[ObjectStore]:
-    with reached(ObjectStore(), spark) as running:
+def store(scratch: Path, spark: SparkSession) -> Iterator[ObjectStore]:
+    with reached(ObjectStore(scratch / "object-store"), spark) as running:
         yield running
 
 

@@ -1,4 +1,6 @@
-"""Object stores of the tests' own, on loopback: moto's S3 server, which can be shut for a while; a fake of Google's.
+"""Object stores of the tests' own: moto's S3 server on loopback, behind a gate that can be shut; a fake of Google's.
+
+    python -m tests.warehouse.objects PORT
 
 moto looks at the condition of a put first and puts the object then, each request in a thread: of two at once both may
 pass. Here puts under a condition are one step, as those of S3 are.
@@ -6,11 +8,16 @@ pass. Here puts under a condition are one step, as those of S3 are.
 
 import io
 import json
+import os
+import selectors
+import socket
+import sys
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple, Self, TypeVar
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 from urllib.request import urlopen
 
@@ -19,8 +26,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from pyspark.sql import SparkSession
+from werkzeug.serving import run_simple
 
-from tests.warehouse.servers import Running, serving
+from tests.spark.standalone import ROOT, free_port
+from tests.warehouse.servers import Running
 
 BUCKET = "shop"
 REGION = "us-east-1"
@@ -36,7 +45,7 @@ class Found(NamedTuple):
     rows: int
 
 
-class Bucket(ABC):
+class Bucket(Running):
     """A server with one bucket, and what somebody else finds in it."""
 
     @abstractmethod
@@ -62,48 +71,30 @@ class Bucket(ABC):
         return Found(run_id, frozenset(rows["run_id"].to_pylist()), rows.num_rows)
 
 
-class OneConditionalPutAtATime(DomainDispatcherApplication):
-    putting = threading.Lock()
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        conditional = environ["REQUEST_METHOD"] == "PUT" and environ.keys() & {"HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"}
-        with self.putting if conditional else nullcontext():
-            return super().__call__(environ, start_response)  # type: ignore[no-any-return]
-
-
 class ObjectStore(Bucket):
-    """moto's, in this process; ``client`` is the judges' way to it, by a port of their own, which is never shut."""
+    """moto's; ``client`` is the judges' way to it, which is never shut."""
 
-    def __init__(self) -> None:
-        self.application, self.port = OneConditionalPutAtATime(create_backend_app), 0
-        of_judges = serving(self.application, handler=MotoRequestHandler)
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        self.variables = {"PYTHONPATH": str(ROOT)}
         judge = {"aws_access_key_id": "judge", "aws_secret_access_key": "judge", "region_name": REGION}
-        self.client: Any = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{of_judges.port}", **judge)
+        self.client: Any = boto3.client("s3", endpoint_url=self.uri, **judge)
+
+    def start(self) -> None:
+        super().start()
+        self.gate = Gate(self.port)
         self.client.create_bucket(Bucket=BUCKET)
 
-    def __enter__(self) -> Self:
-        self.open()
-        return self
+    def command(self) -> Sequence[object]:
+        return [sys.executable, "-m", "tests.warehouse.objects", self.port]
 
-    def __exit__(self, *_: object) -> None:
-        self.shut()
-
-    def open(self) -> None:
-        self.server = serving(self.application, self.port, MotoRequestHandler)
-        self.port = self.server.port
-
-    def shut(self) -> None:
-        """Refuse connections. Each request has its own."""
-        self.server.shutdown()
-        self.server.server_close()
-
-    def shut_for(self, seconds: float) -> None:
-        self.shut()
-        threading.Timer(seconds, self.open).start()
+    def __exit__(self, *given: object) -> None:
+        self.gate.shut()
+        super().__exit__(*given)
 
     def settings(self) -> dict[str, str]:
         return {
-            "fs.s3a.endpoint": f"http://127.0.0.1:{self.port}",
+            "fs.s3a.endpoint": f"http://127.0.0.1:{self.gate.port}",
             "fs.s3a.endpoint.region": REGION,
             "fs.s3a.path.style.access": "true",
             "fs.s3a.connection.ssl.enabled": "false",
@@ -120,7 +111,7 @@ class ObjectStore(Bucket):
         return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
 
 
-class GoogleStorage(Bucket, Running):
+class GoogleStorage(Bucket):
     """fake-gcs-server, in memory. Of an upload in pieces it tests the condition at the beginning, not at the end."""
 
     def command(self) -> Sequence[object]:
@@ -151,7 +142,7 @@ class GoogleStorage(Bucket, Running):
             return bytes(answer.read())
 
 
-StoreT = TypeVar("StoreT", ObjectStore, GoogleStorage)
+StoreT = TypeVar("StoreT", bound=Bucket)
 
 
 @contextmanager
@@ -161,3 +152,65 @@ def reached(store: StoreT, spark: SparkSession) -> Iterator[StoreT]:
         for name, value in store.settings().items():
             spark.conf.set(name, value)
         yield running
+
+
+class Gate:
+    """A port that leads to the server; shut, it breaks off what is under way, and lets nothing new through."""
+
+    def __init__(self, target: int) -> None:
+        self.target, self.port = target, free_port()
+        self._connections: list[socket.socket] = []
+        self.open()
+
+    def open(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def shut(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._connections.clear()
+
+    def shut_for(self, seconds: float) -> None:
+        self.shut()
+        threading.Timer(seconds, self.open).start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self.target))
+            self._connections += [client, server]
+            threading.Thread(target=_pump, args=(client, server), daemon=True).start()
+
+
+def _pump(one: socket.socket, other: socket.socket) -> None:
+    with selectors.DefaultSelector() as selector, one, other, suppress(OSError):
+        selector.register(one, selectors.EVENT_READ, other)
+        selector.register(other, selectors.EVENT_READ, one)
+        while True:
+            for key, _ in selector.select():
+                content = key.fileobj.recv(2**16)  # type: ignore[union-attr]
+                if not content:
+                    return
+                key.data.sendall(content)
+
+
+class OneConditionalPutAtATime(DomainDispatcherApplication):
+    putting = threading.Lock()
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        conditional = environ["REQUEST_METHOD"] == "PUT" and environ.keys() & {"HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"}
+        with self.putting if conditional else nullcontext():
+            return super().__call__(environ, start_response)  # type: ignore[no-any-return]
+
+
+if __name__ == "__main__":
+    os.environ["MOTO_PORT"] = sys.argv[1]
+    application = OneConditionalPutAtATime(create_backend_app)
+    run_simple("127.0.0.1", int(sys.argv[1]), application, threaded=True, request_handler=MotoRequestHandler)

@@ -357,7 +357,7 @@ def _lay_out(
     propensity: Propensity | None = None,
 ) -> Layout:
     """Build blocks that each of the estimators can be fitted to. They differ in nothing that these hold."""
-    get, width, a_hats = estimators[0].getOrDefault, 0, 0
+    get, width, a_hats = estimators[0].getOrDefault, 0, 1
     dataset, values = weighted_ratings(dataset, get("ratingCol"), propensity)
     for each in estimators:
         family = family_of(each)
@@ -365,7 +365,7 @@ def _lay_out(
         if family.has_confounder:
             exposure = each._exposure()
             width, term = max(width, family.exposure_row_width(PoissonExposure.of(exposure))), family.exposure_term
-            a_hats = max(a_hats, 2 if term.leave_one_out and term.over_all_pairs else 1)
+            a_hats = 2 if term.leave_one_out and term.over_all_pairs else a_hats
             # A stage 1 that is fitted has its factors, and needs the counts for what is left out of them alone.
             if each._needs_counts(exposure, family):
                 values |= exposure_values(exposure.getOrDefault("countCol"))

@@ -16,10 +16,14 @@ CELL_BYTES = 72 * MB
 # A block's pairs, of what a task may take in its executor's heap. In executors of 1 GB that collect with G1, both
 # stages lost tasks with blocks of 75 MB. What smaller blocks add to the other collector was not measured apart.
 SHARE_OF_CELL = 1 / 16
-# Rows' state of one block, of the same, and at most. Each row goes to every block that needs it, so fewer blocks send
-# less: with 2 a fit at rank 50 took two thirds of its time with 10. A fifth was too much for executors of 1 GB.
-SHARE_OF_STATE, STATE_BYTES = 1 / 8, 208 * MB
-# The state of one block where that memory is unknown.
+# A side's whole state that needs no care, of the same. Each row goes to every block that needs it, so fewer blocks send
+# less: with 2 a fit at rank 50 took two thirds of its time with 10.
+SHARE_OF_TASK = 1 / 8
+# More of it, with all else, fills what Spark holds of the heap. The copies of a block's cell then have what is left of
+# the heap's old generation: Java gives that two thirds, and Spark holds 0.6 of all but RESERVED_BYTES. Cells of 136 MB
+# ran out of a heap of 6 GB with two tasks.
+LEFT_OF_TASK, RESERVED_BYTES = 2 / 3 / 0.6 - 1, 200 * MB
+# The state of one block where the heap is unknown.
 LEAST_STATE_BYTES = 41 * MB
 # Rows of the other side that reach a task at once.
 INBOX_BYTES = GB
@@ -48,6 +52,7 @@ def least_blocks(
     ratings: int,
     width: int,
     of_task: float = 0.0,
+    tasks: int = 1,
     number_bytes: int = 8,
     a_hats: int = 1,
 ) -> int:
@@ -56,15 +61,18 @@ def least_blocks(
     own_rows, source_rows : rows of the side and of the other one.
     ratings : pairs of all blocks. a_hats : that each has, 0 to 2.
     width : numbers that a row sends at most. Its state in the block has half as many again at most.
-    of_task : bytes that a task may take in the heap of its executor. 0: unknown.
+    of_task : bytes that a task may take in the heap of its executor. 0: unknown. tasks : that share this heap.
     """
-    most_pairs = min(CELL_BYTES, of_task * SHARE_OF_CELL or CELL_BYTES)
-    most_state = min(STATE_BYTES, of_task * SHARE_OF_STATE or LEAST_STATE_BYTES)
+    most_pairs = most_state = CELL_BYTES
+    if of_task:
+        most_state = min(CELL_BYTES, (LEFT_OF_TASK * of_task + RESERVED_BYTES / tasks) / _COPIES)
+        most_pairs = min(most_state, SHARE_OF_CELL * of_task)
     pairs = ratings * (BYTES_OF_A_PAIR + number_bytes * a_hats) / most_pairs
-    state = own_rows * 1.5 * width * number_bytes / most_state
+    state = own_rows * 1.5 * width * number_bytes
+    remembered = 1 if state <= SHARE_OF_TASK * of_task else state / (most_state if of_task else LEAST_STATE_BYTES)
     row = width * number_bytes
     needed = ratings * row / INBOX_BYTES if source_rows * row > INBOX_BYTES else 1
-    return ceil(max(pairs, state, needed))
+    return ceil(max(pairs, remembered, needed))
 
 
 def block_count(n_rows: int, cores: int, wanted: int | None, least: int) -> int:
@@ -144,11 +152,11 @@ def plan_cluster(size: Size, cores: int, executors: int | None = None) -> Cluste
     row_bytes, pair_bytes = number * width, BYTES_OF_A_PAIR + number
     cached = 2.0 * size.ratings * pair_bytes + rows * (2 * 1.5 * row_bytes + _ID_BYTES)
     executors = executors or max(1, ceil(cached / _CACHED_BYTES))
-    of_task = heap = 0.0
+    of_task = heap = worker = 0.0
     for _ in range(2):  # the fit makes its blocks for the heap that this comes to
-        worker = cell = sent = 0.0
+        cell = sent = 0.0
         for own, other in ((size.users, size.items), (size.items, size.users)):
-            least = least_blocks(own, other, size.ratings, width, of_task, number)
+            least = least_blocks(own, other, size.ratings, width, of_task, cores, number)
             n_blocks = block_count(own, executors * cores, None, least)
             pairs = ceil(size.ratings / n_blocks)
             inbox, own_rows = min(pairs, other) * row_bytes, ceil(own / n_blocks) * row_bytes

@@ -45,12 +45,16 @@ def cores(spark: SparkSession) -> int:
     return max(1, spark.sparkContext.defaultParallelism)
 
 
-def task_memory(spark: SparkSession) -> float:
-    """Return the bytes that each task may take of its executor's heap, for data on its way and cached. 0 if unknown."""
+def task_memory(spark: SparkSession) -> tuple[float, int]:
+    """Return the bytes that each task may take of its executor's heap, for data on its way and cached; and its tasks.
+
+    Of the executor with the least for each. (0, 1) if unknown.
+    """
     store: Any = spark.sparkContext._jsc.sc().statusStore().executorList(True)
     executors = [store.apply(number) for number in range(store.size())]
     # The driver of a cluster has no cores for tasks.
-    return min((each.maxMemory() / each.totalCores() for each in executors if each.totalCores()), default=0.0)
+    counts = [(each.maxMemory(), each.totalCores()) for each in executors if each.totalCores()]
+    return min(((memory / tasks, tasks) for memory, tasks in counts), default=(0.0, 1))
 
 
 def is_local(spark: SparkSession) -> bool:

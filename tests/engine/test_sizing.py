@@ -37,14 +37,17 @@ def test_blocks_are_a_multiple_of_the_cores(n_rows: int, wanted: int | None, lea
 def test_blocks_are_cut_until_each_fits() -> None:
     """72 MB hold 5.8 million pairs; 41 MB hold the state of 36,000 rows of width 100; an inbox holds 1 GB.
 
-    Of a task's memory, where it is known, the state has an eighth and the pairs a sixteenth.
+    Where a task's memory is known, a side's state below an eighth of it is not cut. Else a block's state has room in
+    the heap that Spark does not hold data in, which the tasks of an executor share. Pairs have a sixteenth.
     """
     assert least_blocks(10, 10, ratings=5_800_000, width=10) == 1
     assert least_blocks(10, 10, ratings=6_000_000, width=10) == 2
     assert least_blocks(10**6, 10, ratings=1000, width=100) == 28
     assert least_blocks(10, 10**7, ratings=10**8, width=100) == 75
-    assert [least_blocks(10**6, 10, ratings=1000, width=100, of_task=gb * GB) for gb in (0.4, 1.2, 10)] == [23, 8, 6]
-    assert least_blocks(10**6, 10, ratings=1000, width=100, of_task=1.2 * GB, number_bytes=4) == 4
+    of_tasks = [least_blocks(10**6, 10, ratings=1000, width=100, of_task=gb * GB) for gb in (0.4, 1.2, 8, 10)]
+    assert of_tasks == [28, 21, 16, 1]
+    assert least_blocks(10**6, 10, ratings=1000, width=100, of_task=1.2 * GB, number_bytes=4) == 11
+    assert least_blocks(10**6, 10, ratings=1000, width=100, of_task=1.2 * GB, tasks=4) == 37
     assert [least_blocks(10, 10, ratings=6_000_000, width=10, of_task=gb * GB) for gb in (0.4, 1.6)] == [3, 2]
     assert least_blocks(10, 10, ratings=6_000_000, width=10, of_task=0.4 * GB, a_hats=2) == 5
     assert most_heavy(22) > most_heavy(202) >= 1

@@ -61,7 +61,9 @@ def test_an_estimate_is_no_bound(spark: SparkSession) -> None:
 
 def test_a_task_has_its_share_of_the_heap(spark: SparkSession) -> None:
     heap, _ = jvm_limits(spark)
-    assert 0.2 * heap < lineage.cores(spark) * lineage.task_memory(spark) < heap
+    of_task, tasks = lineage.task_memory(spark)
+    assert tasks == lineage.cores(spark)
+    assert 0.2 * heap < tasks * of_task < heap
 
 
 def test_what_is_picked_from_kept_rows_is_picked_from_their_cache(spark: SparkSession) -> None:

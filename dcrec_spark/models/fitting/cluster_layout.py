@@ -138,7 +138,7 @@ def lay_out_on_cluster(
             require_two(rows)
         resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
         number_bytes = np.dtype(settings.precision).itemsize
-        sizes = nonzeros, settings.width, task_memory(spark), number_bytes, settings.a_hats
+        sizes = nonzeros, settings.width, *task_memory(spark), number_bytes, settings.a_hats
         least = {name: least_blocks(rows[name], rows[other], *sizes) for name, other in OTHER.items()}
         n_blocks = {n: block_count(rows[n], cores(spark), settings.blocks, least[n]) for n in rows}
         indexed = partial(encode, pairs, ids["user"], ids["item"])

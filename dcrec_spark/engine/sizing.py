@@ -63,7 +63,7 @@ def least_blocks(
     width : numbers that a row sends at most. Its state in the block has half as many again at most.
     of_task : bytes that a task may take in the heap of its executor. 0: unknown. tasks : that share this heap.
     """
-    most_pairs = most_state = CELL_BYTES
+    most_pairs = most_state = float(CELL_BYTES)
     if of_task:
         most_state = min(CELL_BYTES, (LEFT_OF_TASK * of_task + RESERVED_BYTES / tasks) / _COPIES)
         most_pairs = min(most_state, SHARE_OF_CELL * of_task)

@@ -16,13 +16,13 @@ CELL_BYTES = 72 * MB
 # A block's pairs, of what a task may take in its executor's heap. In executors of 1 GB that collect with G1, both
 # stages lost tasks with blocks of 75 MB. What smaller blocks add to the other collector was not measured apart.
 SHARE_OF_CELL = 1 / 16
-# A side's whole state that needs no care, of the same. Each row goes to every block that needs it, so fewer blocks send
-# less: with 2 a fit at rank 50 took two thirds of its time with 10.
+# A whole side's state that is not cut further, of the same. Each row goes to every block that needs it, so fewer blocks
+# send less: with 2 a fit at rank 50 took two thirds of its time with 10.
 SHARE_OF_TASK = 1 / 8
-# More of it, with all else, fills what Spark holds of the heap. The copies of a block's cell then have what is left of
-# the heap's old generation: Java gives that two thirds, and Spark holds 0.6 of all but RESERVED_BYTES. Cells of 136 MB
-# ran out of a heap of 6 GB with two tasks.
-LEFT_OF_TASK, RESERVED_BYTES = 2 / 3 / 0.6 - 1, 200 * MB
+# With larger states, cached data take all that Spark allows them: 0.6 of the heap without 300 MB. Java's old generation
+# is two thirds of the heap. The difference is left for copies of a block's cell: this share of a task's memory, and two
+# thirds of 300 MB for all tasks. Cells of 136 MB ran out of a heap of 6 GB with two tasks.
+LEFT_OF_TASK, LEFT_OF_HEAP = 2 / 3 / 0.6 - 1, 200 * MB
 # The state of one block where the heap is unknown.
 LEAST_STATE_BYTES = 41 * MB
 # Rows of the other side that reach a task at once.
@@ -65,7 +65,7 @@ def least_blocks(
     """
     most_pairs = most_state = float(CELL_BYTES)
     if of_task:
-        most_state = min(CELL_BYTES, (LEFT_OF_TASK * of_task + RESERVED_BYTES / tasks) / _COPIES)
+        most_state = min(CELL_BYTES, (LEFT_OF_TASK * of_task + LEFT_OF_HEAP / tasks) / _COPIES)
         most_pairs = min(most_state, SHARE_OF_CELL * of_task)
     pairs = ratings * (BYTES_OF_A_PAIR + number_bytes * a_hats) / most_pairs
     state = own_rows * 1.5 * width * number_bytes

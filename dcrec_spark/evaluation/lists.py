@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import DataError
 from dcrec_spark.evaluation.measures import MeasureKind
-from dcrec_spark.spark.compat import collect_arrow
 
 # An item with fewer training ratings is rare: one more rating could move its bias by a sixth.
 RARE_BELOW = 5
@@ -44,20 +43,13 @@ class ListComposition(NamedTuple):
     relative_popularity: float
 
     @classmethod
-    def of_counts(
-        cls, lists: int, places: Array, ratings: Array, times: Array | int = 1, short: int = 0
-    ) -> "ListComposition":
-        """Describe lists by the places that hold each item, and by its training ratings, (I,) each.
-
-        times : how many items have these numbers, each alike. Without any ratings the shares that need them are NaN.
-        """
-        total, rated = (places * times).sum(), (ratings * times).sum()
-        items, largest = int(((places > 0) * times).sum()), float(places.max() / lists)
-        if not rated:
-            return cls(lists, int(total), items, short, nan, nan, largest, nan)
-        of_places, of_ratings = (places * times) @ ratings / total, (ratings * times) @ ratings / rated
-        rare, rarest = (float((places * times)[ratings < few].sum() / total) for few in (RARE_BELOW, RAREST_BELOW))
-        return cls(lists, int(total), items, short, rare, rarest, largest, float(of_places / of_ratings))
+    def of_counts(cls, lists: int, places: Array, ratings: Array) -> "ListComposition":
+        """Describe lists by the places that hold each item, and by its training ratings, (I,) each."""
+        total = places.sum()
+        listed, rated = places @ ratings / total, ratings @ ratings / ratings.sum()
+        rare, rarest = (float(places[ratings < few].sum() / total) for few in (RARE_BELOW, RAREST_BELOW))
+        items, largest = int((places > 0).sum()), float(places.max() / lists)
+        return cls(lists, int(total), items, 0, rare, rarest, largest, float(listed / rated))
 
     @property
     def measures(self) -> dict[MeasureKind, float]:
@@ -132,9 +124,18 @@ def describe_lists(lists: DataFrame, training: DataFrame | None, length: int = 0
     both = ratings.join(places, "item_id", "full").select(
         F.coalesce("places", F.lit(0)).alias("places"), F.coalesce("ratings", F.lit(0)).alias("ratings")
     )
-    # Many items have the same two numbers.
-    counted = collect_arrow(both.groupBy("places", "ratings").agg(F.count("*").alias("times")))
-    of_items, of_ratings, times = (counted[name].to_numpy() for name in ("places", "ratings", "times"))
-    if not users or (training is not None and not of_ratings.any()):
+    total, rated, items, largest, listed, squares, rare, rarest = both.agg(
+        F.sum("places"),
+        F.sum("ratings"),
+        F.count_if(F.col("places") > 0),
+        F.max("places"),
+        F.sum(F.col("places") * F.col("ratings").cast("double")),
+        F.sum(F.col("ratings") * F.col("ratings").cast("double")),
+        *(F.sum(F.when(F.col("ratings") < few, F.col("places")).otherwise(0)) for few in (RARE_BELOW, RAREST_BELOW)),
+    ).collect()[0]
+    if not total or (training is not None and not rated):
         raise DataError("lists: found no row of lists, or no rating, expected both")
-    return ListComposition.of_counts(int(users), of_items, of_ratings, times, int(short))
+    shares = (nan, nan, largest / users, nan)
+    if training is not None:
+        shares = (rare / total, rarest / total, largest / users, (listed / total) / (squares / rated))
+    return ListComposition(int(users), int(total), int(items), int(short), *shares)

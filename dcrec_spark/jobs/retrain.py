@@ -25,6 +25,7 @@ from dcrec_spark.jobs.model_audit import check_exposures, check_lists, compare_i
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, load_previous
 from dcrec_spark.jobs.tables import factor_tables, list_tables, model_folder, reject_table, require_exposure
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
+from dcrec_spark.models.families.base import Assessing
 from dcrec_spark.models.families.registry import consistent_family_of
 from dcrec_spark.models.fitting.checks import start_from_strangers
 from dcrec_spark.models.fitting.facts import vanished
@@ -229,7 +230,7 @@ def _estimators(
     outcome = DeconfoundedMF(**params, exposureModel=exposure, initialModel=initial)
     outcome.setExposureWeight(config.recommend.exposure_weight or 0.0)
     family = consistent_family_of(outcome)
-    if "intervals" in config.recommend.extra and not family.has_intervals:
+    if "intervals" in config.recommend.extra and not isinstance(family, Assessing):
         raise ConfigError(
             "setting recommend.extra: found intervals, expected a list without it for outcome.outcome="
             f"{config.outcome.outcome}, which has no intervals of scores"

@@ -23,7 +23,7 @@ from dcrec_spark.errors import ConfigError, DataError, cut
 from dcrec_spark.kernels.certainty import Noise, noise, odds_of_shift
 from dcrec_spark.kernels.csr import rows_of
 from dcrec_spark.models.certainty.overlap import ROW, by_exposure, memory_frame, smallest_of_rows
-from dcrec_spark.models.families.base import Assessor
+from dcrec_spark.models.families.base import Assessing, Assessor
 from dcrec_spark.models.fitting.attach import propensities
 from dcrec_spark.models.fitting.checks import require_number
 from dcrec_spark.models.fitting.fit_resources import FitResources
@@ -58,11 +58,16 @@ def require_intervals(fitted: FittedOutcome, coverage: object) -> None:
         raise ValueError(
             f"coverage: found {coverage!r}, expected a share of the intervals between 0 and 1, such as 0.9"
         )
-    if not fitted.family.has_intervals:
+    _assessing(fitted)
+
+
+def _assessing(fitted: FittedOutcome) -> Assessing:
+    if not isinstance(fitted.family, Assessing):
         raise ConfigError(
             f"outcome={fitted.params.getOrDefault('outcome')} has no intervals: they are those of "
             "least squares, outcome=weighted or probabilistic"
         )
+    return fitted.family
 
 
 def intervals_of(
@@ -137,7 +142,7 @@ def _assessed(fitted: FittedOutcome, layout: Layout, resources: FitResources) ->
             (True, layout.users, from_items, users, layout.items),
             (False, layout.items, from_users, items, layout.users),
         ):
-            assessor = fitted.family.assessor(steps, fitted.facts.shared, is_user)
+            assessor = _assessing(fitted).assessor(steps, fitted.facts.shared, is_user)
             size = other.n_rows, other.n_blocks
             kernel = partial(assess, assessor=assessor, size=size, tolerance=tolerance, is_user=is_user)
             states.append(resources.add(side.remember(kernel, source, memory)))

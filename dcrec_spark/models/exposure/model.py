@@ -118,7 +118,8 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         Notes
         -----
         After Wang and Blei, arXiv 1805.06826. See :mod:`dcrec_spark.models.exposure.predictive_check`. DataError is
-        raised for a model that was fitted to other exposures, held-out ones too.
+        raised for a model that was fitted to other exposures, held-out ones too, and ConfigError for ids of another
+        kind than the model's.
         """
         return check_exposures(self, dataset, replications, seed)
 

@@ -162,19 +162,17 @@ def check_exposures(model: Any, exposures: DataFrame, replications: int, seed: i
         placed = items.join(item_ids, "id")
         checked = check_on_cluster(known, users, placed, rows, how, replications, seed).persist()
         try:
-            # Added in the order of the chunks. No other numbers reach the driver.
-            sums = collect_arrow(checked.drop("checked")).sort_by("chunk")
-            total, deviation = (matrix_of(sums[name]).sum(axis=0) for name in ("total", "deviation"))
-            p_sum, n_users, held_out = (sums[name].to_numpy().sum() for name in ("p_sum", "users", "held_out"))
+            sums = add_up(checked)
+            total, deviation = np.array(sums["total"]), np.array(sums["deviation"])
             return PredictiveCheck(
                 users=checked.select(F.inline("checked")),
                 pValue=float(p_values(total)),
                 spreadPValue=float(p_values(deviation)),
-                meanUserPValue=float(p_sum / n_users),
+                meanUserPValue=sums["p_sum"] / sums["users"],
                 logLikelihood=float(total[0]),
                 replicated=total[1:],
-                numUsers=int(n_users),
-                n=int(held_out),
+                numUsers=sums["users"],
+                n=sums["held_out"],
                 _cached=checked,
             )
         except BaseException:
@@ -292,6 +290,21 @@ def check_on_cluster(
 
     schema = f"{_OF_CHUNKS}, checked array<struct<id: {id_type}, {_OF_USERS}>>"
     return cells.crossJoin(item_cells).mapInArrow(check, schema)
+
+
+def add_up(checked: DataFrame) -> dict[str, Any]:
+    """Return the chunks' sums, added in the order of the chunks. The only numbers that reach the driver.
+
+    total, deviation : (R + 1,) sums over users of log-likelihoods and of squared deviations, the real ones first.
+    """
+
+    def add(table: pa.Table) -> pa.Table:
+        table = table.sort_by("chunk")
+        arrays = {name: pa.array([matrix_of(table[name]).sum(axis=0)]) for name in ("total", "deviation")}
+        numbers = {name: pa.array([table[name].to_numpy().sum()]) for name in ("p_sum", "users", "held_out")}
+        return pa.table({"chunk": pa.array([0]), **arrays, **numbers})
+
+    return apply_in_arrow(checked.drop("checked").groupBy(), add, _OF_CHUNKS).collect()[0].asDict()
 
 
 def _key(column: str) -> Column:

@@ -16,7 +16,7 @@ functions in a worker of the cluster and in this process.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from pyspark.ml.param import Params
@@ -258,7 +258,6 @@ class OutcomeFamily(Family):
     ----------
     default_unobserved_weight : the weight w0 of unobserved pairs where none is given.
     unrated_are_zeros : whether unrated pairs are fitted as 0, so that predictions lie below the scale of the ratings.
-    has_intervals : whether it has an :meth:`assessor`.
     warm_start_settings : Params in which a model has to agree with the fit that it starts.
     allowed : Param -> the values that the family can do, if not all. The first is its own default. It refuses another
         value that a user sets, and passes over the estimator's default.
@@ -268,7 +267,6 @@ class OutcomeFamily(Family):
     value = "rating"
     default_unobserved_weight: ClassVar[float] = 1.0
     unrated_are_zeros: ClassVar[bool]
-    has_intervals: ClassVar[bool] = False
     warm_start_settings: ClassVar[tuple[str, ...]] = ("outcome", "rank")
     allowed: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     _all_read = ("outcome", "rank", "seed", "precision", "adjustment", "confounderWeight")
@@ -348,13 +346,17 @@ class OutcomeFamily(Family):
         """Return what takes the preferences of a block's users apart by ratings. None where the family can't."""
         return None
 
-    def assessor(self, steps: Any, shared: Any, is_user: bool) -> Assessor:
-        """Return the function that computes the intervals' numbers of a block's held-out pairs."""
-        raise NotImplementedError(f"{type(self).__name__} has no intervals")
-
     def variation(self, observed: Observed) -> float:
         """All pairs, each as large as a mean rating."""
         return observed.n_pairs * observed.means[self.value] ** 2
+
+
+@runtime_checkable
+class Assessing(Protocol):
+    """A family with intervals."""
+
+    def assessor(self, steps: Any, shared: Any, is_user: bool) -> Assessor:
+        """Return the function that computes the intervals' numbers of a block's held-out pairs."""
 
 
 def require_same_kind(family: OutcomeFamily, warm: Params) -> None:

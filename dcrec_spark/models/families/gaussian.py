@@ -46,7 +46,7 @@ class LeastSquares(base.OutcomeFamily):
 
     objective = "J"
     everywhere: ClassVar[bool]
-    splits = has_intervals = True
+    splits = True
     reads = (
         *("alpha", "unobservedWeight", "regParam", "biasReg", "confounderReg", "regByCount"),
         *("fitIntercept", "fitBiases", "confounder", "confounderLink", "leaveOneOut", "solver"),

@@ -27,19 +27,25 @@ def killed(*given):
     os.kill(os.getpid(), signal.SIGKILL)
 Place.{step} = killed
 """
-# Spark's local directory is a small disk, which is full when one place stages.
+# Spark's local directory is a small disk, which is full when one place stages, and stays full when Spark cleans up.
 FULL = """
-import subprocess
+import subprocess, threading, time
 from {place.__module__} import {place.__name__} as Place
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size={size}", "small", {disk!r}], check=True)
 stage = Place.stage
+def fill(full):
+    with open({disk!r} + "/filler", "wb", buffering=0) as filler:
+        while True:
+            try:
+                filler.write(bytes(4096))
+            except OSError:
+                full.set()
+                time.sleep(0.001)
 def stage_without_room(*given):
-    try:
-        with open({disk!r} + "/filler", "wb", buffering=0) as filler:
-            while filler.write(bytes(4096)):
-                pass
-    except OSError:
-        return stage(*given)
+    full = threading.Event()
+    threading.Thread(target=fill, args=[full], daemon=True).start()
+    full.wait()
+    return stage(*given)
 Place.stage = stage_without_room
 """
 

@@ -96,7 +96,7 @@ def measured(case: Case) -> dict[str, Any]:
     ratings = spark.read.parquet(str(case.path())).repartition(2).persist()
     ratings.count()
     fits: dict[str, Callable[[], Any]] = {
-        p: lambda p=p: estimator(case, p).fit(ratings) for p in ("float64", "float32")
+        p: lambda p=p: estimator(case, p).fit(ratings) for p in ("float32", "float64")
     }
     fits["MLlib"] = lambda: mllib(case.rank, case.sweeps).fit(ratings)
     seen: dict[str, list[tuple[float, float, float]]] = {name: [] for name in fits}
@@ -110,7 +110,7 @@ def measured(case: Case) -> dict[str, Any]:
     names = "seconds", "cpu_seconds", "sent_gb"
     ratios = {
         p: round(median(a[0] / b[0] for a, b in zip(seen[p][1:], seen["MLlib"][1:], strict=True)), 2)
-        for p in ("float64", "float32")
+        for p in ("float32", "float64")
     }
     return {**case._asdict(), **{n: dict(zip(names, turn, strict=True)) for n, turn in found.items()}, "ratio": ratios}
 

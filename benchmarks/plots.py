@@ -28,19 +28,19 @@ class Row(NamedTuple):
 
 
 ROWS = (
-    Row("fit without the confounder, 100K: MLlib", "whole-fits-100k:rank 50", "float64 / MLlib"),
-    Row("fit without the confounder, 1M: MLlib", "whole-fits-1m", "float64 / MLlib"),
-    Row("fit without the confounder, 10M: MLlib", "whole-fits-10m", "float64 / MLlib"),
-    Row("fit without the confounder, 1M: implicit", "whole-fits-1m", "float64 / implicit"),
-    Row("fit without the confounder, 10M: implicit", "whole-fits-10m", "float64 / implicit"),
-    Row("both stages, converged, 1M: MLlib", "both-stages-1m", "float64 / MLlib"),
+    Row("fit without the confounder, 100K: MLlib", "whole-fits-100k:rank 50", "float32 / MLlib"),
+    Row("fit without the confounder, 1M: MLlib", "whole-fits-1m", "float32 / MLlib"),
+    Row("fit without the confounder, 10M: MLlib", "whole-fits-10m", "float32 / MLlib"),
+    Row("fit without the confounder, 1M: implicit", "whole-fits-1m", "float32 / implicit"),
+    Row("fit without the confounder, 10M: implicit", "whole-fits-10m", "float32 / implicit"),
+    Row("both stages, converged, 1M: MLlib", "both-stages-1m", "float32 / MLlib"),
     Row("stage 1, 1M: hpfrec", "exposure-whole-1m", "ours / hpfrec"),
     Row("lists of ten, 1M: MLlib", "top-n-1m", "seen left out / MLlib"),
     Row("lists of ten, 10M: MLlib", "top-n-10m", "seen left out / MLlib"),
     Row("nightly run, both stages, 1M: script", "night-1m", "deconfounded / script"),
 )
 SIZES = {"whole-fits-100k:rank 50": 1e5, "whole-fits-1m": 1e6, "whole-fits-10m": 1e7}
-LINES = {"float64": "ours", "float32": "ours, float32", "MLlib": "MLlib's ALS", "implicit": "implicit"}
+LINES = {"float32": "ours", "float64": "ours, float64", "MLlib": "MLlib's ALS", "implicit": "implicit"}
 
 
 def found(result: str) -> dict[str, dict[str, list[float]]] | None:
@@ -85,12 +85,12 @@ def _draw_ratios(axes: Axes, rows: Sequence[Row]) -> None:
 def _draw_growth(axes: Axes) -> None:
     for key, name in LINES.items():
         points = [(n, result["seconds"][key]) for name_, n in SIZES.items() if (result := found(name_))]
-        style = {"color": ACCENT if name.startswith("ours") else INK, "linestyle": "-" if key == "float64" else "--"}
+        style = {"color": ACCENT if name.startswith("ours") else INK, "linestyle": "-" if key == "float32" else "--"}
         axes.plot(*zip(*points, strict=True), marker="o", markersize=3, **style)
         axes.annotate(
             name,
             points[-1],
-            (4, 4 if key in ("MLlib", "float64") else -5),
+            (4, 4 if key in ("MLlib", "float32") else -5),
             textcoords="offset points",
             fontsize=8,
             va="center",

@@ -19,7 +19,7 @@ from benchmarks.peers import cmfrec, implicit, mllib, mllib_fitted
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization
 
 RANK, SWEEPS, ROUNDS = 50, 10, 3
-PRECISIONS = ("float64", "float32")  # the default, and what MLlib's factors have
+PRECISIONS = ("float32", "float64")  # the default, which MLlib's factors have too, and double precision
 LARGE = (70_000, 10_000)
 # The paper's deconfounded model, without what our defaults add to a sweep.
 ALONE: dict[str, Any] = {"confounder": "reconstruction", "confounderLink": "identity"}

@@ -52,7 +52,7 @@ class EngineConfig(Section):
     num_blocks: Whole | None = _of("engine", "num_blocks")
     exchange: Literal["auto", "local", "broadcast", "blocks"] = _of("engine", "exchange")
     checkpoint_interval: Whole = _of("engine", "checkpoint_interval")
-    precision: Literal["float64", "float32"] = _of("engine", "precision")
+    precision: Literal["float32", "float64"] = _of("engine", "precision")
 
 
 def exposure_params(

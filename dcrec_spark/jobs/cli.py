@@ -265,8 +265,8 @@ def _doctor(config: Path | None, overrides: tuple[str, ...]) -> None:
 )
 @click.option(
     "--precision",
-    type=click.Choice(["float64", "float32"]),
-    default="float64",
+    type=click.Choice(["float32", "float64"]),
+    default="float32",
     show_default=True,
     help="Take this for engine.precision.",
 )

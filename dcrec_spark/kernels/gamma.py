@@ -23,7 +23,15 @@ def geometric_mean(shape: Floats, rate: Floats) -> Floats:
         return geometric_mean(shape[:, None], np.broadcast_to(rate, shape.shape)[:, None])[:, 0]
     means = np.empty(shape.shape, np.result_type(shape, rate))
     over(gamma.geometric_means, len(shape), shape.size, loop_input(shape), loop_input(np.atleast_2d(rate)), means)
-    return means
+    return _with_positive_products(means)
+
+
+def _with_positive_products(means: Floats) -> Floats:
+    """Raise means, in place, until the product of two is no 0: a rating is divided by a sum of such products.
+
+    In float32, a small prior shape reaches this bound: the mean of Gamma(0.01, 1) is e^-100.
+    """
+    return np.maximum(means, np.sqrt(np.finfo(means.dtype).tiny), out=means)
 
 
 def divergence(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float) -> float:
@@ -41,6 +49,7 @@ def moments(shape: Floats, rate: Floats, prior_shape: float, prior_rate: float) 
     means, far = np.empty_like(shape), np.empty(len(shape))
     given = loop_input(shape), loop_input(np.atleast_2d(rate)), float(prior_shape), float(prior_rate), means, far
     over(gamma.moments, len(shape), shape.size, *given)
+    _with_positive_products(means)
     repeated = shape.size / rate.size if rate.size else 0.0
     of_rates = repeated * prior_shape * (np.log(rate.astype(np.float64)) - np.log(prior_rate)).sum()
     return means, float(far.sum() + of_rates + shape.size * gammaln(prior_shape))

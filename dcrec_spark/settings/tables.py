@@ -135,7 +135,7 @@ ENGINE = (
             "blocks": "from block to block over the cluster"}), "auto",
             "where a fit is computed, and how factors reach the blocks that need them", "engine"),
     Setting("checkpoint_interval", _COUNT, 10, "iterations between two reliable checkpoints of the factors", "engine"),
-    Setting("precision", Choice({"float64": "", "float32": "half the memory, less work"}), "float64",
+    Setting("precision", Choice({"float32": "", "float64": "twice the memory, more work"}), "float32",
             "floating-point type of the factors", "engine"),
 )
 

@@ -195,7 +195,7 @@ BLIND = (
 )
 DECIDING = (
     *("run.seed=1", "input.format=csv", "input.columns.user=u", "input.options.quote=x", "validation.scale_max=5"),
-    *("exposure.rank=11", "engine.precision=float32", "recommend.top_n=11"),
+    *("exposure.rank=11", "engine.precision=float64", "recommend.top_n=11"),
 )
 
 

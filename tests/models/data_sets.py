@@ -23,7 +23,7 @@ from tests.reference import poisson, ridge
 from tests.reference.poisson import Array, Side
 
 PRIORS = poisson.Priors(0.3, 0.4, 0.3, 0.4)
-EXPOSURE: dict[str, Any] = {"rank": 2, "maxIter": 2, "tol": 0.0, "seed": 17}
+EXPOSURE: dict[str, Any] = {"rank": 2, "maxIter": 2, "tol": 0.0, "seed": 17, "precision": "float64"}
 EXPOSURE |= {"shapePrior": PRIORS.user_shape, "ratePrior": PRIORS.user_rate}
 OUTCOME_PRIORS = poisson.Priors(0.4, 0.5, 0.4, 0.5)
 # Without what only some models have: biases, a common gamma, leave-one-out.
@@ -34,7 +34,7 @@ OUTCOME: dict[str, Any] = {
     "confounderWeight": "user",
     "leaveOneOut": False,
     "fitBiases": False,
-    **{"rank": 3, "maxIter": 2, "tol": 0.0, "seed": 5},
+    **{"rank": 3, "maxIter": 2, "tol": 0.0, "seed": 5, "precision": "float64"},
     **{"alpha": 5.0, "regParam": 0.7, "confounderReg": 0.4},
     **{"gammaShape": OUTCOME_PRIORS.user_shape, "gammaRate": OUTCOME_PRIORS.user_rate},
 }

@@ -76,7 +76,7 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
         numBlocks: int | None = None,
         exchange: str = "auto",
         checkpointInterval: int = 10,
-        precision: str = "float64",
+        precision: str = "float32",
         validationIndicatorCol: str | None = None,
         patience: int = 3,
         initialModel: Any = None,

@@ -153,7 +153,7 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
         numBlocks: int | None = None,
         exchange: str = "auto",
         checkpointInterval: int = 10,
-        precision: str = "float64",
+        precision: str = "float32",
     ) -> None:
         super().__init__()
         self.listener: Listener = log_iteration

@@ -116,7 +116,12 @@ def test_members_are_their_fits_alone_and_share_blocks_that_hold_the_same(
         return built[-1]
 
     ratings, pairs = marked(spark), NAMES.all_pairs(spark)
-    engine = {"exchange": exchange, "numBlocks": 2 if exchange == "blocks" else None, "maxIter": 2}
+    engine = {
+        "exchange": exchange,
+        "numBlocks": 2 if exchange == "blocks" else None,
+        "maxIter": 2,
+        "precision": "float64",
+    }
     stage_one, counting = (PoissonFactorization(rank=2, countCol=column, **engine) for column in (None, "rating"))
     every = {**RATED, **engine, "exposureModel": stage_one}
     members = {

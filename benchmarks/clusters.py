@@ -13,8 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
+from urllib.request import urlopen
 
 import click
+from pyspark.sql import SparkSession
 
 from benchmarks import data
 from benchmarks.measure import clock_fit, measure_apart
@@ -87,6 +89,13 @@ def cpu_seconds() -> float:
     return spent / TICKS
 
 
+def lost_executors(spark: SparkSession) -> int:
+    """Number of executors that ended before their time."""
+    context = spark.sparkContext
+    with urlopen(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/allexecutors") as answer:
+        return sum(not executor["isActive"] for executor in json.load(answer))
+
+
 def measured(case: Case) -> dict[str, Any]:
     """Medians of some rounds after a warm one."""
     spark = build_session(
@@ -100,19 +109,32 @@ def measured(case: Case) -> dict[str, Any]:
     }
     fits["MLlib"] = lambda: mllib(case.rank, case.sweeps).fit(ratings)
     seen: dict[str, list[tuple[float, float, float]]] = {name: [] for name in fits}
+    not_ended: dict[str, str] = {}
     for _ in range(ROUNDS + 1):
-        for name, fit in fits.items():
+        for name in [name for name in fits if name not in not_ended]:
             cpu, sent = cpu_seconds(), shuffled(spark)["shuffled_gb"]
-            seconds = clock_fit(fit)
+            try:
+                seconds = clock_fit(fits[name])
+            except Exception as error:  # with little memory, that is a result
+                not_ended[name] = str(error).splitlines()[0]
+                continue
             seen[name].append((seconds, cpu_seconds() - cpu, shuffled(spark)["shuffled_gb"] - sent))
             print(name, *(round(number, 2) for number in seen[name][-1]), file=sys.stderr, flush=True)
-    found = {name: [round(median(turn), 2) for turn in zip(*turns[1:], strict=True)] for name, turns in seen.items()}
+    ended = [name for name in fits if name not in not_ended]
+    found = {name: [round(median(turn), 2) for turn in zip(*seen[name][1:], strict=True)] for name in ended}
     names = "seconds", "cpu_seconds", "sent_gb"
     ratios = {
-        p: round(median(a[0] / b[0] for a, b in zip(seen[p][1:], seen["MLlib"][1:], strict=True)), 2)
-        for p in ("float32", "float64")
+        name: round(median(a[0] / b[0] for a, b in zip(seen[name][1:], seen["MLlib"][1:], strict=True)), 2)
+        for name in ended
+        if name != "MLlib"
     }
-    return {**case._asdict(), **{n: dict(zip(names, turn, strict=True)) for n, turn in found.items()}, "ratio": ratios}
+    return {
+        **case._asdict(),
+        **{n: dict(zip(names, turn, strict=True)) for n, turn in found.items()},
+        "ratio": ratios,
+        "executors_lost": lost_executors(spark),
+        "not_ended": not_ended,
+    }
 
 
 @click.command(help=__doc__)
@@ -128,7 +150,7 @@ def main(names: tuple[str, ...], listed: bool, here: bool) -> None:
         return
     for name in names:
         found = measure_apart("clusters", name)
-        print(name, found["ratio"], flush=True)
+        print(name, found["ratio"], found["not_ended"], flush=True)
 
 
 if __name__ == "__main__":

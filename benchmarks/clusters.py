@@ -115,7 +115,7 @@ def measured(case: Case) -> dict[str, Any]:
             cpu, sent = cpu_seconds(), shuffled(spark)["shuffled_gb"]
             try:
                 seconds = clock_fit(fits[name])
-            except Exception as error:  # with little memory, that is a result
+            except Exception as error:  # noqa: BLE001 - with little memory, that is a result
                 not_ended[name] = str(error).splitlines()[0]
                 continue
             seen[name].append((seconds, cpu_seconds() - cpu, shuffled(spark)["shuffled_gb"] - sent))

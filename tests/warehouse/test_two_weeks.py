@@ -109,7 +109,7 @@ def parts_of_page(story: Story) -> Iterator[str]:
     for each in shop.commands:
         made = names[each.run_id] if each.run_id and not each.what.startswith("rollback") else ""
         code = "killed" if each.code < 0 else str(each.code)
-        nights.append(f"| {each.day} | {each.what} | {code} | {made} | {names.get(each.served or '', '')} |\n")
+        nights.append(f"| {each.day:%-d %B} | {each.what} | {code} | {made} | {names.get(each.served or '', '')} |\n")
         if each.code > 0:
             places = {str(shop.output): "output", str(shop.scratch): "", str(shop.database.port): "5432"}
             places |= {f"run {run_id}": name for run_id, name in names.items()}

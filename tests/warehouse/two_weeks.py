@@ -135,13 +135,13 @@ def two_weeks(shop: Shop) -> None:
             shop.retrain(day, "retrain")
         if number == 9:
             newest = shop.served()
-            shop.retrain(days[3], f"backfill of {days[3]}", "--set", "audit.max_volume_fall=null")
-            shop.back_to(newest, day, f"rollback to the newest run, of {day}")
+            shop.retrain(days[3], f"backfill of {days[3]:%-d %B}", "--set", "audit.max_volume_fall=null")
+            shop.back_to(newest, day, f"rollback to the newest run, of {day:%-d %B}")
         if number == 11:
             shop.back_to(
                 shop.commands[-2].run_id,
                 day,
-                f"rollback to the run of {days[10]}: the shop does not like the new lists",
+                f"rollback to the run of {days[10]:%-d %B}: the shop does not like the new lists",
             )
 
 

@@ -65,6 +65,8 @@ CASES = {
     "both-stages-1g": MANY._replace(both_stages=True, heap="1g"),
     "one-executor": MANY._replace(executors=1),
     "four-executors": MANY._replace(executors=4),
+    "half-on-one-executor": Case(150_000, 150_000, 3_000_000, 10, 5, executors=1),
+    "double-on-four-executors": Case(600_000, 600_000, 12_000_000, 10, 5, executors=4),
 }
 
 

@@ -59,6 +59,8 @@ SIZES = {
     "wide-standalone": Size("power law", 1_000_000, 1_000_000, 20_000_000, 10, "standalone", iterations=2),
     "skewed-standalone": Size("skewed", 300_000, 250_000, 20_000_000, 50, "standalone", iterations=2),
     "100m-10-standalone": Size("power law", 700_000, 50_000, 100_000_000, 10, "standalone", iterations=2),
+    "100m-50-standalone": Size("power law", 700_000, 50_000, 100_000_000, 50, "standalone", iterations=2),
+    "wide-50-standalone": Size("power law", 1_000_000, 1_000_000, 20_000_000, 50, "standalone", iterations=2),
 }
 # Spark's own page counts what is sent; by default it forgets all stages but the last thousand.
 SHOWN = {"spark.ui.enabled": "true", "spark.ui.retainedStages": "1000000", "spark.ui.retainedJobs": "1000000"}

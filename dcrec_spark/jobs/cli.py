@@ -29,7 +29,8 @@ from dcrec_spark.errors import ConfigError, DcrecError, InterruptedRun, interrup
 from dcrec_spark.jobs.console import Reporter, mask_output
 from dcrec_spark.jobs.job import Job
 from dcrec_spark.jobs.runner import explain_unreachable, refuse, run_job
-from dcrec_spark.jobs.sinks import Places, open_places, table_of_runs
+from dcrec_spark.jobs.sinks import open_places, table_of_runs
+from dcrec_spark.publish.several import Several
 from dcrec_spark.spark.cancellation import end_work, silence_bridge
 from dcrec_spark.spark.session import conf_file
 from dcrec_spark.version import __version__
@@ -203,7 +204,7 @@ for _entry in JOBS:
 
 
 @contextmanager
-def _places(config: Path | None, overrides: tuple[str, ...]) -> Iterator[tuple[Reporter, Places]]:
+def _places(config: Path | None, overrides: tuple[str, ...]) -> Iterator[tuple[Reporter, Several]]:
     with report_errors() as reporter, explain_unreachable():
         settings = load_config(PlacesConfig, config, overrides)
         with open_places(settings) as places:

@@ -29,7 +29,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecError, require_extra
 from dcrec_spark.publish.manifest import to_json
-from dcrec_spark.publish.protocol import Record, Save
+from dcrec_spark.publish.protocol import Folders, Record, Tables
 from dcrec_spark.publish.warehouse import IDENTIFIER, StagedTables, StoredRun, Warehouse, first_line, staged_place
 
 require_extra("warehouse")
@@ -121,11 +121,7 @@ class PostgresqlWarehouse(Warehouse):
         self.session.close()
 
     def stage(
-        self,
-        run_id: str,
-        tables: Mapping[str, DataFrame],
-        folders: Mapping[str, Save],
-        base: Mapping[str, str] | None = None,
+        self, run_id: str, tables: Tables, folders: Folders, base: Mapping[str, str] | None = None
     ) -> StagedTables:
         """Load all tables, and read back what is there. Started again if the server went away in between."""
         stage = super().stage

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import RUN_ID, TABLE_NAME, require_name
-from dcrec_spark.publish.protocol import Record, Save
+from dcrec_spark.publish.protocol import Folders, Record, Tables
 from dcrec_spark.spark.failures import reason
 from dcrec_spark.storage.staging import Content, content_of
 
@@ -142,11 +142,7 @@ class Warehouse(ABC):
         return {table: run.run_id for run in self.runs() for table in run.current}
 
     def stage(
-        self,
-        run_id: str,
-        tables: Mapping[str, DataFrame],
-        folders: Mapping[str, Save],
-        base: Mapping[str, str] | None = None,
+        self, run_id: str, tables: Tables, folders: Folders, base: Mapping[str, str] | None = None
     ) -> StagedTables:
         """Write all tables, and read back what is there. Raises ConflictError: readers have another run than then."""
         require_name("run_id", run_id, RUN_ID)

@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
-from types import TracebackType
 from typing import Any, Self, TextIO
 
 import structlog
@@ -56,9 +55,7 @@ class Reporter(AbstractContextManager["Reporter"]):
             self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._progress.stop()
 
     @contextmanager

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.config.load import config_hash, resolved
-from dcrec_spark.config.secrets import masked_all
+from dcrec_spark.config.secrets import masked_leaves
 from dcrec_spark.config.sections import AuditConfig, JobConfig
 from dcrec_spark.data.validation.row_rules import ALL_DAYS, Window
 from dcrec_spark.errors import AuditError, DcrecError, InterruptedRun, interruption
@@ -285,7 +285,7 @@ class Run:
             },
             "source": None if self.source is None else asdict(self.source),
         }
-        return {name: masked_all(fact) if name in _TEXTS else fact for name, fact in facts.items()}
+        return {name: masked_leaves(fact) if name in _TEXTS else fact for name, fact in facts.items()}
 
 
 def new_run_id(started: datetime, newest: str | None) -> str:

@@ -191,7 +191,7 @@ def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]
             except ConfigError as error:
                 if dry_run:
                     raise
-                refuse(job.name, read_places(config, overrides), error)
+                refuse(job.config_type.job, read_places(config, overrides), error)
             run_job(job, settings, reporter, dry_run)
 
     return _force_option(command) if name.replace("-", "_") in jobs_with("audit.force") else command

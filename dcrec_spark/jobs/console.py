@@ -114,11 +114,6 @@ class Reporter(AbstractContextManager["Reporter"]):
             self._progress.update(task, total=self._progress.tasks[task].completed)
         self._stage = stage
 
-    def new_run(self) -> dict[str, float]:
-        """Forget the times of an earlier run. The result fills up with those of the next."""
-        self.timings, self.done = {}, False
-        return self.timings
-
     def show(self, what: RenderableType) -> None:
         """Print for people, below what is on the display so far: a summary, a table."""
         self._progress.stop()

@@ -16,11 +16,11 @@ from pyspark.sql import functions as F
 from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.config.stages import exposure_params, outcome_params
 from dcrec_spark.errors import ConfigError, FitError
-from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
+from dcrec_spark.jobs.catalogue import note_catalogue, open_catalogue
 from dcrec_spark.jobs.features import Features, open_features
 from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
 from dcrec_spark.jobs.inputs import input_line, open_ratings, validate_input, window_of
-from dcrec_spark.jobs.job import Context, Job, NothingNew, Outputs
+from dcrec_spark.jobs.job import Catalogue, Context, Job, NothingNew, Outputs
 from dcrec_spark.jobs.model_audit import check_exposures, check_lists, compare_input, compare_models, hold_out
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, load_previous
 from dcrec_spark.jobs.tables import factor_tables, list_tables, model_folder, reject_table, require_exposure
@@ -63,7 +63,7 @@ class Retrain(Job[RetrainConfig, RetrainInputs, AnyModel]):
     def extract(self, context: Context[RetrainConfig]) -> RetrainInputs:
         config, ratings = context.config, open_ratings(context)
         known = {side: ratings.select(f"{side}_id") for side in ("user", "item")}
-        catalogue = open_catalogue(context.run, config.recommend, config.input, known, context.cache)
+        catalogue = open_catalogue(context, known)
         inputs = RetrainInputs(ratings, _start_of_fit(context, ratings), catalogue, open_features(context, ratings))
         _estimators(config, inputs, inputs.ratings, inputs.start)
         return inputs

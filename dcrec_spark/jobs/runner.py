@@ -53,7 +53,8 @@ def run_job(
     Returns the finished run. None after a dry run, and if the input has not changed (input.unchanged=skip).
     Raises DcrecError: the tables of before stay, and ``run.json`` under ``output.path/failed`` says why.
     """
-    run = Run.begin(job.name, config, reporter.new_run())
+    reporter.timings, reporter.done = {}, False
+    run = Run.begin(config.job, config, reporter.timings)
     traces, resources = nullcontext() if dry_run else leave_traces(run), ExitStack()
     with traces, explain_unreachable(), explain_full_disk(config), resources:
         output = output_path(config)

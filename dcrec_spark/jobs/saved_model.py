@@ -13,7 +13,7 @@ from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.persistence.directory import open_directory, read_metadata
 from dcrec_spark.publish.current import CURRENT, RUN_PREFIX, PublishedRun, read_record, run_id_in, run_path
-from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_folder
+from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_manifest
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.protocol import Files
 
@@ -87,7 +87,7 @@ def _require_undamaged(files: Files, path: str, setting: str) -> None:
     run, _, name = path.rpartition("/")
     if name == FOLDER and _is_of_a_run(files, run):
         with naming(setting):
-            check_folder(files, run, name)
+            check_manifest(files, run, f"{name}/")
 
 
 def _is_of_a_run(files: Files, directory: str) -> bool:

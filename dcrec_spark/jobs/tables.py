@@ -12,9 +12,8 @@ from dcrec_spark.config.sections import ListsConfig, RankingConfig
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.jobs.catalogue import Catalogue
 from dcrec_spark.jobs.inputs import id_columns
-from dcrec_spark.jobs.job import TABLE, ConfigT, Context, last_lists
+from dcrec_spark.jobs.job import TABLE, Catalogue, ConfigT, Context, last_lists
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
 from dcrec_spark.publish import schemas

@@ -61,7 +61,7 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
 
     def extract(self, context: Context[TuneConfig]) -> TuneInputs:
         config, validation = context.config, None
-        if context.before is not None and (job := context.before.record["job"]) != self.name:
+        if context.before is not None and (job := context.before.record["job"]) != config.job:
             raise ConfigError(
                 f"setting output.path: {context.output!r} is where the job {job} publishes, and a search would replace "
                 "its tables for all who read the current run; choose another directory"

@@ -20,7 +20,6 @@ class Section(BaseModel):
     )
 
     def __repr_args__(self) -> Any:
-        """Yield names and values as ``repr`` shows them."""
         for name, value in super().__repr_args__():
             yield name, masked_leaves(value, name or "")
 

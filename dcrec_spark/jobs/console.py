@@ -151,7 +151,6 @@ class MaskedStream:
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
-        """Return the stream's attribute."""
         return getattr(self._stream, name)
 
 

@@ -66,7 +66,6 @@ class StoredCheckpoints:
         self._kept_last: dict[str, str] = {}
 
     def is_due(self, stage: str, is_last: bool) -> bool:
-        """Whether the last checkpoint is long enough ago."""
         return time.monotonic() - self._last >= self._seconds * (_SHARE_AT_END if is_last else 1.0)
 
     def keep(self, stage: str, sweep: KeptSweep) -> None:

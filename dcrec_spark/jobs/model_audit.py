@@ -243,7 +243,6 @@ def _without_some(
 
 
 def _measure_of(metrics: Metrics) -> Measure:
-    """Return the measure by which lists are compared."""
     return Measure(MeasureKind.NDCG, metrics.settings.ks[0], over_catalogue=True)
 
 

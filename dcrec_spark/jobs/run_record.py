@@ -122,7 +122,6 @@ class Run:
 
     @classmethod
     def begin(cls, job: str, config: JobConfig, timings: Mapping[str, float]) -> "Run":
-        """Start the record of a run."""
         started = datetime.now(UTC)
         packages = {name: version(name) for name in _PACKAGES}
         versions = {"dcrec-spark": __version__, "python": platform.python_version(), **packages}
@@ -143,7 +142,6 @@ class Run:
 
     @property
     def run_date(self) -> date:
-        """The day of the tables."""
         return date.fromisoformat(str(self.config.run.run_date))
 
     @property
@@ -164,7 +162,6 @@ class Run:
         return f"{settings[:12]}-{self.data_fingerprint[:12]}"
 
     def serves(self, saved: SavedModel) -> None:
-        """Note the model that is served, and its size."""
         self.source = saved.source
         self.counts |= {"users": saved.model.numUsers, "items": saved.model.numItems}
         self._note_parameters(saved.model)
@@ -188,7 +185,6 @@ class Run:
         self.rejects = [row.asDict() for row in rows.collect()]
 
     def note_fits(self, model: AnyModel) -> None:
-        """Note the results of the fits, and what is wrong with them."""
         self.counts |= {"users": model.numUsers, "items": model.numItems}
         self._note_parameters(model)
         if isinstance(model, BlendModel):
@@ -206,7 +202,6 @@ class Run:
         self.warnings += filter(None, [warning, *map(str, model.degeneracies)])
 
     def note_check(self, check: PredictiveCheck) -> None:
-        """Note the figures of the exposure check."""
         self.exposure_check = {
             "passed": check.passed,
             "summary": check.summary,
@@ -243,7 +238,6 @@ class Run:
         return self.facts("published" if self.unchanged_since is None else "skipped", 0, None)
 
     def as_row(self, spark: SparkSession) -> DataFrame:
-        """Make the one row of the table ``runs``."""
         facts = self.facts("published", 0, None)
         now = {"staged_at": facts["finished_at"], "parameters": self.parameters}
         row = {name: (facts | now)[name] for name in schemas.RUNS.fieldNames()}
@@ -252,7 +246,6 @@ class Run:
         return spark.createDataFrame([row], schemas.RUNS)
 
     def failure_record(self, error: BaseException) -> dict[str, Any]:
-        """Return run.json of a run that ends with an error."""
         stop = interruption(error)
         why = f"{type(stop or error).__name__}: {message_of(stop or error)}"
         if stop is not None:

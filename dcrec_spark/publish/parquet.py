@@ -130,26 +130,22 @@ class DirectorySink:
             raise
 
     def removal_error(self, run_id: str) -> ConflictError:
-        """Tell of a run which went while somebody was about to go back to it."""
         return ConflictError(
             f"run {run_id} under {self.given} was removed meanwhile, by a run that keeps fewer: list the runs, and "
             "choose again"
         )
 
     def add(self, staged: StagedRun, tables: Tables) -> None:
-        """Stage more tables."""
         require_names(staged.run_id, tables, {})
         staged.tables.update(write_parts(self.files, staged.path, tables, {})[0])
 
     def overtaken_error(self, staged: StagedRun) -> ConflictError:
-        """Return the error that tells of a run which another one has overtaken."""
         return ConflictError(
             f"run {staged.run_id} was not published: {self.given} went from run {staged.base} to run "
             f"{run_id_in(self.files, self.root)} after this one began; run again to publish over it"
         )
 
     def damage_error(self, staged: StagedRun, damage: Exception) -> DcrecError:
-        """Return the error that explains why a run was withdrawn."""
         now = "none is published" if staged.base is None else f"readers are back on run {staged.base}"
         return DcrecError(f"run {staged.run_id} was published, found damaged, and withdrawn ({now}): {damage}")
 
@@ -226,7 +222,6 @@ class ParquetSink(DirectorySink):
             yield
 
     def remove_leftovers(self) -> None:
-        """Remove what publishers that died have left in their staging directories."""
         remove_stale(self.files, self.root, (STAGING_PREFIX, TEMPORARY_PREFIX))
 
     def prune(self, keep: int) -> list[str]:

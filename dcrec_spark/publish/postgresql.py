@@ -133,13 +133,11 @@ class PostgresqlWarehouse(Warehouse):
             self._type_of(table, field.name, field.dataType)
 
     def now(self, table: str) -> str | None:
-        """Name the token that the view shows."""
         query = "select token from {schema}.dcrec_current where table_name = %s"
         row = self._run(self.session.connection(), query, table).fetchone()
         return None if row is None else str(row[0])
 
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
-        """Load the rows from the executors into a table of the run's own."""
         place = staged_place(table, staged.token)
         types = {field.name: sql.SQL(self._type_of(table, field.name, field.dataType)) for field in rows.schema}
         columns = sql.SQL(", ").join(sql.SQL("{} {}").format(sql.Identifier(name), of) for name, of in types.items())
@@ -307,7 +305,6 @@ class PostgresqlWarehouse(Warehouse):
         return [StoredRun(run_id, day, tuple(tables), tuple(current)) for run_id, day, tables, current in rows]
 
     def restore(self, run_id: str) -> None:
-        """Show all tables of an older run, in one transaction."""
         query = "select token, tables from {schema}.dcrec_runs where run_id = %s and published_at is not null"
         with self._swap(run_id) as connection:
             row = self._run(connection, query, run_id).fetchone()

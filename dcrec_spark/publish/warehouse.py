@@ -71,7 +71,6 @@ class Warehouse(ABC):
 
     @property
     def setting(self) -> str:
-        """Its name in the settings."""
         return f"warehouses.{self.kind}"
 
     def takes(self, table: str) -> bool:
@@ -196,11 +195,9 @@ class Warehouse(ABC):
             raise self.conflict(staged.run_id, f"{', '.join(moved)} changed after this run started staging")
 
     def conflict(self, run_id: str, why: str) -> ConflictError:
-        """Say that another publisher was first."""
         return ConflictError(f"{self.setting}: run {run_id} was not published: {why}; run again to publish over it")
 
     def unknown_run(self, run_id: str) -> DataError:
-        """Say that a run is not there, and which ones are."""
         held = ", ".join(run.run_id for run in self.runs()) or "none"
         return DataError(f"{self.setting}: run {run_id} is not held in {self.namespace}; held are: {held}")
 
@@ -314,7 +311,6 @@ class CatalogWarehouse(TableByTable):
         return f"{quoted(self.namespace)}.`{name}`"
 
     def exists(self, name: str) -> bool:
-        """Whether the catalog has a table or view of this name."""
         return self.spark.catalog.tableExists(self.table(name))
 
     def shown(self, table: str) -> DataFrame:
@@ -322,7 +318,6 @@ class CatalogWarehouse(TableByTable):
         return self.spark.table(self.table(table))
 
     def table_names(self, pattern: str = "*") -> list[str]:
-        """Name the tables of the database."""
         found = self.spark.sql(f"SHOW TABLES IN {quoted(self.namespace)} LIKE '{pattern}'").collect()
         return [str(row["tableName"]) for row in found]
 

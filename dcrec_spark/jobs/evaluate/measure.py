@@ -55,7 +55,6 @@ class Comparison(NamedTuple):
 
     @property
     def model(self) -> AnyModel:
-        """The evaluated model."""
         return self.inputs.saved.model
 
     @property

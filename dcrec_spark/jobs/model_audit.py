@@ -182,14 +182,12 @@ def compare_models(context: Context[RetrainConfig], model: AnyModel, parts: FitP
     context.run.enforce(verdicts)
 
 
-def check_lists(
-    context: Context[RetrainConfig], parts: FitParts, outcome: DeconfoundedMF, exposure: PoissonFactorization
-) -> None:
+def check_lists(context: Context[RetrainConfig], parts: FitParts, outcome: DeconfoundedMF) -> None:
     """Compare the lists with the most rated items on a twentieth of the ratings, and warn where they have half of it.
 
     A fit of its own, in this process, leaves these ratings out: the published model has them all.
 
-    outcome, exposure : both stages as configured, from a cold start.
+    outcome : both stages as configured, from a cold start.
     """
     if context.config.audit.list_check == "off" or parts.held_out is not None:
         return
@@ -203,7 +201,7 @@ def check_lists(
         return
     with context.reporter.step("compare the lists with popularity"):
         try:
-            metrics = _without_some(context, ratings, outcome, exposure)
+            metrics = _without_some(context, ratings, outcome)
         except (DataError, FitError) as error:  # too few ratings to leave some out
             _note_compared(run, {}, str(error))
             return
@@ -220,13 +218,12 @@ def check_lists(
         )
 
 
-def _without_some(
-    context: Context[RetrainConfig], ratings: DataFrame, outcome: DeconfoundedMF, exposure: PoissonFactorization
-) -> Metrics:
+def _without_some(context: Context[RetrainConfig], ratings: DataFrame, outcome: DeconfoundedMF) -> Metrics:
     """Measure the lists of a fit in this process, and popularity's, by ratings that are left out of both."""
     rest, sample = split_pairs(ratings, (1 - _CHECKED_SHARE, _CHECKED_SHARE), _SEED, COLUMNS)
     train, held_out = gather(rest, sample, COLUMNS).select_known()
-    stage_one = fit_exposure(train, exposure) if outcome.getAdjustment() == "deconfounded" else None
+    is_deconfounded, exposure = outcome.getAdjustment() == "deconfounded", outcome.getOrDefault("exposureModel")
+    stage_one = fit_exposure(train, exposure) if is_deconfounded else None
     model = fit_outcome(train, outcome, stage_one)
     # Users in the order of their hashes, as many as the catalogue allows.
     tested = np.unique(held_out["user"])

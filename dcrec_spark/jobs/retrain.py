@@ -65,7 +65,7 @@ class Retrain(Job[RetrainConfig, RetrainInputs, AnyModel]):
         known = {side: ratings.select(f"{side}_id") for side in ("user", "item")}
         catalogue = open_catalogue(context, known)
         inputs = RetrainInputs(ratings, _start_of_fit(context, ratings), catalogue, open_features(context, ratings))
-        _estimators(config, inputs, inputs.ratings, inputs.start)
+        _estimator(config, inputs, inputs.ratings, inputs.start)
         return inputs
 
     def transform(self, context: Context[RetrainConfig], inputs: RetrainInputs) -> Outputs[AnyModel]:
@@ -78,12 +78,13 @@ class Retrain(Job[RetrainConfig, RetrainInputs, AnyModel]):
         compare_input(context)
         parts = hold_out(context, valid.ratings)
         _require_fillable_ranks(config, parts.train)
-        check_exposures(context, parts.train, _estimators(config, inputs, valid.ratings, inputs.start)[1])
+        outcome = _estimator(config, inputs, valid.ratings, inputs.start)
+        check_exposures(context, parts.train, outcome.getOrDefault("exposureModel"))
         model = _fit(context, inputs, parts.train)
         run.note_fits(model)
         note_catalogue(run, inputs.catalogue, model)
         compare_models(context, model, parts)
-        check_lists(context, parts, *_estimators(config, inputs, valid.ratings, None))
+        check_lists(context, parts, _estimator(config, inputs, valid.ratings, None))
         left_out = inputs.catalogue.left_out(valid.ratings if config.recommend.exclude_seen else None)
         tables = {
             **list_tables(context, model, config.recommend, inputs.catalogue, left_out, parts.train),
@@ -190,7 +191,8 @@ def _start_of_fit(context: Context[RetrainConfig], ratings: DataFrame) -> SavedM
 def _fit(context: Context[RetrainConfig], inputs: RetrainInputs, ratings: DataFrame) -> AnyModel:
     """Fit both stages. Raises FitError: every prediction is the same."""
     config = context.config
-    outcome, exposure = _estimators(config, inputs, ratings, inputs.start)
+    outcome = _estimator(config, inputs, ratings, inputs.start)
+    exposure: PoissonFactorization = outcome.getOrDefault("exposureModel")
     iterations = {"exposure": config.exposure.max_iter, "outcome": config.outcome.max_iter}
     outcome.listener = exposure.listener = context.reporter.listener(iterations)
     outcome.checkpoints = exposure.checkpoints = checkpoints_of(context)
@@ -217,9 +219,9 @@ def _tells_items_apart(model: DeconfoundedMFModel) -> bool:
     return bool(max(found) > _NOTHING)
 
 
-def _estimators(
+def _estimator(
     config: RetrainConfig, inputs: RetrainInputs, ratings: DataFrame, start: SavedModel | None
-) -> tuple[DeconfoundedMF, PoissonFactorization]:
+) -> DeconfoundedMF:
     """Make both stages as configured. Raises ConfigError: the start does not fit, or an extra table can't be made."""
     shared = config.engine, config.run.seed, ratings.columns
     exposure = PoissonFactorization(**exposure_params(config.exposure, *shared))
@@ -240,4 +242,4 @@ def _estimators(
         outcome.checkInitialModel(ratings)
     except ConfigError as error:
         raise ConfigError(f"setting model.warm_start: {error}; null starts anew") from error
-    return outcome, exposure
+    return outcome

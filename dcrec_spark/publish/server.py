@@ -167,8 +167,7 @@ class Session:
             if time.monotonic() > deadline:
                 raise DcrecError(
                     f"{self.setting}: the connection to {self.server.url} broke, and the server was not back after "
-                    f"{self.lock_seconds:g} s ({self.server.without_secret(first_line(error))}); run again, or raise "
-                    f"{self.setting}.lock_seconds"
+                    f"{self.lock_seconds:g} s ({self.server.without_secret(first_line(error))}); run again"
                 ) from error
             time.sleep(PAUSE_SECONDS)
 

@@ -76,23 +76,25 @@ class Retrain(Job[RetrainConfig, RetrainInputs, AnyModel]):
         inputs.features.note(run, valid.ratings)
         skip_if_unchanged(context)
         compare_input(context)
-        parts = hold_out(context, valid.ratings)
-        _require_fillable_ranks(config, parts.train)
+        train, held_out = hold_out(context, valid.ratings)
+        _require_fillable_ranks(config, train)
         outcome = _estimator(config, inputs, valid.ratings, inputs.start)
-        check_exposures(context, parts.train, outcome.getOrDefault("exposureModel"))
-        model = _fit(context, inputs, parts.train)
+        check_exposures(context, train, outcome.getOrDefault("exposureModel"))
+        model = _fit(context, inputs, train)
         run.note_fits(model)
         note_catalogue(run, inputs.catalogue, model)
-        compare_models(context, model, parts)
-        check_lists(context, parts, _estimator(config, inputs, valid.ratings, None))
+        if held_out is None:
+            check_lists(context, train, _estimator(config, inputs, train, None))
+        else:
+            compare_models(context, model, train, held_out)
         left_out = inputs.catalogue.left_out(valid.ratings if config.recommend.exclude_seen else None)
         tables = {
-            **list_tables(context, model, config.recommend, inputs.catalogue, left_out, parts.train),
+            **list_tables(context, model, config.recommend, inputs.catalogue, left_out, train),
             **factor_tables(model, run),
             "rejects": reject_table(valid, run),
         }
         folders = {FOLDER: model_folder(model, context.spark)}
-        return Outputs(tables, model, folders, left_out, inputs.catalogue, config.recommend.top_n, parts.train)
+        return Outputs(tables, model, folders, left_out, inputs.catalogue, config.recommend.top_n, train)
 
     def load(self, context: Context[RetrainConfig], outputs: Outputs[AnyModel]) -> str:
         where = super().load(context, outputs)

@@ -93,7 +93,7 @@ class PostgresqlWarehouse(Warehouse):
         lock_seconds: float = LOCK_SECONDS,
     ) -> None:
         super().__init__(namespace, keep, run_date)
-        self.spark = spark
+        self.spark: Any = spark
         self.server = server
         self.session = Session(server, namespace, self.setting, lock_seconds)
 
@@ -183,7 +183,7 @@ class PostgresqlWarehouse(Warehouse):
         # What was written since the table was measured.
         pieces[-1] = f"ctid >= '({cuts[-1]},0)'::tid"
         options = self.server.jdbc()
-        frame = self._spark().read.jdbc(
+        frame: DataFrame = self.spark.read.jdbc(
             options.pop("url"), self._dotted(place), predicates=pieces, properties={**options, "fetchsize": "10000"}
         )
         return frame.select(*(f"`{field.name}`" for field in schema if not isinstance(field.dataType, MapType)))
@@ -251,8 +251,9 @@ class PostgresqlWarehouse(Warehouse):
         return differing
 
     def shown(self, table: str) -> DataFrame:
-        reader = self._spark().read.format("jdbc").options(**self.server.jdbc())
-        return reader.option("dbtable", self._dotted(table)).load()
+        options = {**self.server.jdbc(), "dbtable": self._dotted(table)}
+        shown: DataFrame = self.spark.read.format("jdbc").options(**options).load()
+        return shown
 
     def discard(self, staged: StagedTables) -> None:
         """Remove what is staged, unless it is shown or held. Where the server is away, that is left to the next run."""
@@ -341,11 +342,6 @@ class PostgresqlWarehouse(Warehouse):
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             return False
         return True
-
-    def _spark(self) -> SparkSession:
-        if self.spark is None:
-            raise AssertionError("a warehouse without a session lists runs and goes back to one, and writes nothing")
-        return self.spark
 
     def _dotted(self, place: str) -> str:
         return f'"{self.namespace}"."{place}"'

@@ -141,19 +141,17 @@ RUNS = _table(
 )
 
 
+def differing_columns(found: StructType, expected: StructType) -> str | None:
+    """Say which columns differ by name or type. None: none does."""
+    there, wanted = ({field.name: field.dataType.simpleString() for field in of} for of in (found, expected))
+    names = sorted(name for name in there.keys() | wanted if there.get(name) != wanted.get(name))
+    one, other = (", ".join(f"{name} {of.get(name, 'is not there')}" for name in names) for of in (there, wanted))
+    return f"found {one}; expected {other}" if names else None
+
+
 def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
     """Put columns in the order of the schema. Raises DcrecError: one is missing, unexpected, or of another type."""
-    types = {field.name: field.dataType for field in frame.schema}
-    missing = [field.name for field in schema if field.name not in types]
-    unexpected = [name for name in types if name not in schema.fieldNames()]
-    if missing or unexpected:
-        raise DcrecError(
-            f"table {table}: missing columns {missing}, unexpected columns {unexpected}; expected {schema.fieldNames()}"
-        )
-    for field in schema:
-        if types[field.name].simpleString() != field.dataType.simpleString():
-            raise DcrecError(
-                f"table {table}, column {field.name}: found {types[field.name].simpleString()}, "
-                f"expected {field.dataType.simpleString()}"
-            )
+    differing = differing_columns(frame.schema, schema)
+    if differing is not None:
+        raise DcrecError(f"table {table}: {differing}")
     return frame.select(*(F.col(name) for name in schema.fieldNames()))

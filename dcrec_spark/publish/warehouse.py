@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import RUN_ID, TABLE_NAME, require_name
 from dcrec_spark.publish.protocol import Folders, Record, Tables
+from dcrec_spark.publish.schemas import differing_columns
 from dcrec_spark.spark.failures import reason
 from dcrec_spark.storage.staging import Content, content_of
 
@@ -293,10 +294,14 @@ class CatalogWarehouse(TableByTable):
         """Nothing: the session is its maker's to stop."""
 
     def prepare(self, table: str, rows: DataFrame) -> None:
-        if self.exists(table):
-            self.require_same_columns(table, rows)
-        else:
+        """Make an empty table, or compare columns. Raises ConfigError: the table that is there has others."""
+        if not self.exists(table):
             rows.limit(0).writeTo(self.table(table)).using(self.format).create()
+        elif differing := differing_columns(self.spark.table(self.table(table)).schema, rows.schema):
+            raise ConfigError(
+                f"{self.setting}: table {self.namespace}.{table} has other columns than the run: {differing}: alter "
+                "the table, or publish to another namespace"
+            )
 
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
         place = staged_place(table, staged.token)
@@ -331,22 +336,6 @@ class CatalogWarehouse(TableByTable):
         for place in self.places_of(table):
             if place not in stay and (place < before or is_abandoned(place)):
                 self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
-
-    def require_same_columns(self, table: str, rows: DataFrame) -> None:
-        """Refuse rows with other columns than the table that is there. Raises ConfigError: names them."""
-        there, given = (
-            {field.name: field.dataType.simpleString() for field in frame.schema}
-            for frame in (self.spark.table(self.table(table)), rows)
-        )
-        if there != given:
-            differing = sorted(name for name in there.keys() | given if there.get(name) != given.get(name))
-            found, expected = (
-                ", ".join(f"{name} {of.get(name, 'is not there')}" for name in differing) for of in (there, given)
-            )
-            raise ConfigError(
-                f"{self.setting}: table {self.namespace}.{table} has other columns than the run: found {found}; "
-                f"expected {expected}: alter the table, or publish to another namespace"
-            )
 
 
 def new_token() -> str:

@@ -143,10 +143,9 @@ def _with_changes(context: Context[ConfigT], tables: dict[str, DataFrame]) -> di
 
 def factor_tables(model: AnyModel, run: Run) -> dict[str, DataFrame]:
     """Make the published tables of both sides' factors."""
-    schema_of = {"user_factors": schemas.user_factors, "item_factors": schemas.item_factors}
     return {
-        name: _stamp(table, run, schema(table.schema["id"].dataType), name)
-        for (name, schema), table in zip(schema_of.items(), model.factorTables(), strict=True)
+        f"{side}_factors": _stamp(table, run, schemas.factors(side, table.schema["id"].dataType), f"{side}_factors")
+        for side, table in zip(("user", "item"), model.factorTables(), strict=True)
     }
 
 

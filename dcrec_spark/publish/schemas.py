@@ -97,27 +97,16 @@ def vectors(id_type: DataType) -> StructType:
     return _table("id id, vector floats" + _OF_RUN, id=id_type)
 
 
-def user_factors(id_type: DataType) -> StructType:
-    """Factors of users, one row each. ``gamma`` weighs the confounder. Null: what the model does not have.
+def factors(side: str, id_type: DataType) -> StructType:
+    """Factors of users, or of items: one row each.
 
-    ``covariates``: composition of the user's exposure, then given features, scaled. ``slopes``: on the items'
-    covariates. Both are empty where the model has none.
+    ``gamma``, of users alone, weighs the confounder. ``covariates``: composition of the exposure, then given features,
+    scaled. ``slopes``: on the other side's covariates. Both are empty where the model has none. Exposure columns are
+    null without the confounder, ``bias`` without biases.
     """
-    return _factors("gamma double, ", id_type)
-
-
-def item_factors(id_type: DataType) -> StructType:
-    """Factors of items, one row each. Exposure columns are null without the confounder, ``bias`` without biases.
-
-    ``covariates`` and ``slopes`` are those of the item, as in ``user_factors``.
-    """
-    return _factors("", id_type)
-
-
-def _factors(of_side: str, id_type: DataType) -> StructType:
-    exposure = "exposure_shape doubles?, exposure_rate doubles?"
-    covariates = "slopes doubles, covariates doubles, "
-    return _table(f"id id, features doubles, bias double?, {covariates}{of_side}{exposure}{_OF_RUN}", id=id_type)
+    gamma = "gamma double, " if side == "user" else ""
+    columns = "id id, features doubles, bias double?, slopes doubles, covariates doubles, "
+    return _table(f"{columns}{gamma}exposure_shape doubles?, exposure_rate doubles?{_OF_RUN}", id=id_type)
 
 
 METRICS = _table(

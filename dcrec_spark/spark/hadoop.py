@@ -5,7 +5,7 @@ replace a file in one step on HDFS. FileContext can. What publishing needs is ma
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
@@ -75,12 +75,12 @@ class HadoopFileSystem:
             return []
 
     def read(self, path: str) -> bytes:
-        with _as_os_error(path), self._open(path) as stream:
+        with _as_os_error(path), closing(self._files.open(self._path(path))) as stream:
             return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
 
     def sha256(self, path: str) -> str:
         """Hash a file inside the JVM, so that its bytes never pass to Python. Returns it in hex."""
-        with _as_os_error(path), self._open(path) as stream:
+        with _as_os_error(path), closing(self._files.open(self._path(path))) as stream:
             return str(self._jvm.org.apache.commons.codec.digest.DigestUtils.sha256Hex(stream))
 
     def create(self, path: str, content: bytes, overwrite: bool = False) -> None:
@@ -156,14 +156,6 @@ class HadoopFileSystem:
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.uri(path or "/"))
-
-    @contextmanager
-    def _open(self, path: str) -> Iterator[Any]:
-        stream = self._files.open(self._path(path))
-        try:
-            yield stream
-        finally:
-            stream.close()
 
 
 def _write(stream: Any, content: bytes) -> None:

@@ -139,7 +139,7 @@ STAMP = ",model_version:string,run_id:string,run_date:date"
             "mean_low:double,mean_high:double,odds:double" + STAMP,
         ),
         (
-            schemas.user_factors(LongType()),
+            schemas.factors("user", LongType()),
             "id:bigint,features:array<double>,bias:double,slopes:array<double>,covariates:array<double>,gamma:double,"
             "exposure_shape:array<double>,exposure_rate:array<double>" + STAMP,
         ),
@@ -151,7 +151,7 @@ def test_columns_of_the_contract(schema: StructType, columns: str) -> None:
 
 
 def test_columns_of_items_and_metrics() -> None:
-    assert "gamma" not in schemas.item_factors(LongType()).fieldNames()
+    assert "gamma" not in schemas.factors("item", LongType()).fieldNames()
     assert schemas.METRICS.fieldNames() == ["run_id", "model", "split", "metric", "value", "ci_low", "ci_high", "n"]
 
 

@@ -172,15 +172,13 @@ class ModelConfig(sections.WarmStartConfig, sections.ServedModelConfig):
     """Saved models, start of the fit, and resumption."""
 
 
-class AllSettings(sections.FittingConfig, sections.PlacesConfig):
+class AllSettings(RetrainConfig):
     """Every setting of every job: what a file that several jobs share may hold."""
 
     job: ClassVar[str] = ""
 
-    input: sections.RetrainInputConfig = sections.RetrainInputConfig()
     model: ModelConfig = ModelConfig()
     recommend: sections.RecommendConfig = sections.RecommendConfig()
-    audit: sections.RetrainAuditConfig = sections.RetrainAuditConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     tuning: TuningConfig = TuningConfig()
 

@@ -190,13 +190,13 @@ def section_type(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
-def known_settings(model: type[BaseModel] = AllSettings, prefix: str = "") -> list[str]:
-    """List the dotted name of every setting of a configuration, section by section."""
-    names: list[str] = []
-    for name in model.model_fields:
-        section = section_type(model, name)
-        names += [f"{prefix}{name}"] if section is None else known_settings(section, f"{prefix}{name}.")
-    return names
+def known_settings(model: type[BaseModel] = AllSettings, prefix: str = "") -> dict[str, Any]:
+    """Map the dotted name of every setting of a configuration, section by section, to its type."""
+    kinds: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        section, dotted = section_type(model, name), f"{prefix}{name}"
+        kinds |= {dotted: field.annotation} if section is None else known_settings(section, f"{dotted}.")
+    return kinds
 
 
 def jobs_with(name: str) -> list[str]:
@@ -211,17 +211,12 @@ def nearest_settings(name: str, model: type[BaseModel] = AllSettings) -> list[st
     sections = sorted({setting.rpartition(".")[0] for setting in known})
     last_word = name.rpartition(".")[2]
     same_last_word = [setting for setting in known if setting.rpartition(".")[2] == last_word]
-    return same_last_word or difflib.get_close_matches(name, known + sections, n=1, cutoff=0.6)
+    return same_last_word or difflib.get_close_matches(name, [*known, *sections], n=1, cutoff=0.6)
 
 
-def is_free_text(name: str, model: type[BaseModel] = AllSettings) -> bool:
-    """Tell whether the setting of this dotted name takes any text. True for one that does not exist."""
-    first, _, rest = name.partition(".")
-    section = section_type(model, first)
-    if section is not None and rest:
-        return is_free_text(rest, section)
-    field = model.model_fields.get(first)
-    return field is None or _takes_text(field.annotation)
+def is_free_text(name: str) -> bool:
+    """Tell whether the setting of this dotted name, or that it is inside of, takes any text. True if there is none."""
+    return all(_takes_text(kind) for known, kind in known_settings().items() if f"{name}.".startswith(f"{known}."))
 
 
 def _takes_text(annotation: Any) -> bool:

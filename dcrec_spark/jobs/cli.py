@@ -28,7 +28,8 @@ from dcrec_spark.config.sections import PlacesConfig
 from dcrec_spark.errors import ConfigError, DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.console import Reporter, mask_output
 from dcrec_spark.jobs.job import Job
-from dcrec_spark.jobs.runner import explain_unreachable, refuse, run_job
+from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.jobs.runner import explain_unreachable, leave_traces, run_job
 from dcrec_spark.jobs.sinks import open_places, table_of_runs
 from dcrec_spark.publish.several import Several
 from dcrec_spark.spark.cancellation import end_work, silence_bridge
@@ -188,10 +189,11 @@ def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]
             job = load()
             try:
                 settings = load_config(job.config_type, config, overrides)
-            except ConfigError as error:
-                if dry_run:
-                    raise
-                refuse(job.config_type.job, read_places(config, overrides), error)
+            except ConfigError:
+                if not dry_run:
+                    with leave_traces(Run.begin(job.config_type.job, read_places(config, overrides), {})):
+                        raise
+                raise
             run_job(job, settings, reporter, dry_run)
 
     return _force_option(command) if name.replace("-", "_") in jobs_with("audit.force") else command

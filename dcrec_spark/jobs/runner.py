@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import structlog
 from pyspark.sql import SparkSession
@@ -97,12 +97,6 @@ def leave_traces(run: Run) -> Iterator[None]:
         write_metrics(config.run.metrics_file, facts)
         raise
     write_metrics(config.run.metrics_file, run.success_record())
-
-
-def refuse(job: str, config: JobConfig, error: DcrecError) -> NoReturn:
-    """Leave the traces of a run whose settings are refused, and raise the error. config : what of them can be read."""
-    with leave_traces(Run.begin(job, config, {})):
-        raise error
 
 
 @contextmanager

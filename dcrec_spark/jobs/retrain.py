@@ -113,11 +113,8 @@ def skip_if_unchanged(context: Context[RetrainConfig]) -> None:
     A snapshot of an Iceberg or Delta table tells before a row is read. The fingerprint tells after validation.
     Raises NothingNew: they are the same.
     """
-    run = context.run
-    given = context.config.input
-    if given.unchanged != "skip":
-        return
-    if context.before is None or not is_comparable(context.before.record, run.job):
+    run, given = context.run, context.config.input
+    if given.unchanged != "skip" or context.before is None or not is_comparable(context.before.record, run.job):
         return
     last, this = context.before.record, run.facts("running", 0, None)
     same_version = this["versions"]["dcrec-spark"] == last["versions"]["dcrec-spark"]

@@ -33,8 +33,9 @@ from dcrec_spark.version import __version__
 RETRAIN = "retrain"
 # Of the rejects in the record of a run that is refused.
 _SAMPLED_ROWS, _SAMPLED_CHARACTERS = 10, 200
-# Facts with texts that others wrote, with secrets perhaps. The rest are numbers, names and times of this package.
-_TEXTS = frozenset({"rejects", "name", "error", "configuration", "warnings", "source", "audit", "features"})
+# Facts with texts that others wrote, with secrets perhaps. The configuration is masked already, the rest are numbers,
+# names and times of this package.
+_TEXTS = frozenset({"rejects", "name", "error", "warnings", "source", "audit", "features"})
 # Facts that the record has as the run has them.
 _AS_THEY_ARE = (
     *("model_version", "data_fingerprint", "counts", "reasons", "versions", "warnings", "intercept", "exposure_check"),

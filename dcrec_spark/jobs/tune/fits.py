@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -46,17 +46,6 @@ class Split(NamedTuple):
     validation: DataFrame
 
 
-class Fits(Protocol):
-    """A way to fit candidates."""
-
-    @property
-    def wave(self) -> int:
-        """Number of results that arrive, and are recorded, together."""
-
-    def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
-        """Yield each candidate with its result, in any order."""
-
-
 def split(config: TuneConfig, ratings: DataFrame, validation: DataFrame | None) -> Split:
     """Hold ratings out as configured, by hash or by time, where there are none to choose by.
 
@@ -91,7 +80,7 @@ def fits_in_memory(config: TuneConfig, candidates: Sequence[Candidate], columns:
 
 @dataclass(frozen=True)
 class InMemory:
-    """Each trial is one task with all ratings in its memory."""
+    """Each trial is one task with all ratings in its memory. wave : results that are recorded together."""
 
     config: TuneConfig
     spark: SparkSession
@@ -201,6 +190,10 @@ class OnCluster:
             return Measured(metrics, len(model.objectiveHistory), seconds)
         finally:
             model.release()
+
+
+# Ways to fit candidates: both yield each of them with its result, in any order.
+Fits = InMemory | OnCluster
 
 
 def _note_sizes(run: Run, config: TuneConfig, train: int, held_out: int, known: int) -> None:

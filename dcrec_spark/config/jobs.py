@@ -1,9 +1,10 @@
 """Configuration types of all jobs, their union that ``conf/base.yaml`` documents, and the dotted names of settings."""
 
 import difflib
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal, get_args, get_origin
 
-from pydantic import BaseModel, field_validator, model_validator
+from pydantic import BaseModel, field_validator
 
 from dcrec_spark.config import sections
 from dcrec_spark.config.space import Choices, Range, read_space
@@ -23,21 +24,27 @@ class RetrainConfig(sections.FittingConfig, sections.PlacesConfig):
     audit: sections.RetrainAuditConfig = sections.RetrainAuditConfig()
     evaluation: sections.RelevanceConfig = sections.RelevanceConfig()
 
-    @model_validator(mode="after")
-    def _lists_depend_on_the_ratings_alone(self) -> Self:
+    def _conflicts(self) -> Iterator[str]:
+        yield from super()._conflicts()
         others = [name for name in ("catalogue", "exclude") if getattr(self.recommend, name) is not None]
         if self.input.unchanged == "skip" and others:
-            raise ValueError(
+            yield (
                 f"input.unchanged run where recommend.{others[0]} is set: lists change with it, whatever the ratings do"
             )
-        return self
+        if self.model.blend:
+            yield from self._conflicts_of_a_blend()
+        outcome, link = self.outcome, self.outcome.confounder_link
+        has_link = outcome.adjustment == "deconfounded" and link != "identity"
+        is_of_rated = outcome.outcome in OF_RATED_PAIRS and not outcome.unobserved_weight
+        if has_link and is_of_rated and "vectors" in self.recommend.extra:
+            yield (
+                f"recommend.extra without vectors for outcome.confounder_link={link}: vectors need scores that are "
+                "inner products, as those of outcome.confounder_link=identity"
+            )
 
-    @model_validator(mode="after")
-    def _blend_has_its_members(self) -> Self:
-        if not self.model.blend:
-            return self
+    def _conflicts_of_a_blend(self) -> Iterator[str]:
         if self.outcome.adjustment != "deconfounded" or self.outcome.outcome not in LEAST_SQUARES:
-            raise ValueError(
+            yield (
                 f"outcome.adjustment=deconfounded and outcome.outcome={' or '.join(LEAST_SQUARES)} where model.blend "
                 f"is set; found {self.outcome.adjustment} and {self.outcome.outcome}"
             )
@@ -49,20 +56,7 @@ class RetrainConfig(sections.FittingConfig, sections.PlacesConfig):
         }
         for expected, found in refused.items():
             if found:
-                raise ValueError(f"{expected} where model.blend is set: a blend has none")
-        return self
-
-    @model_validator(mode="after")
-    def _scores_are_products(self) -> Self:
-        outcome, link = self.outcome, self.outcome.confounder_link
-        has_link = outcome.adjustment == "deconfounded" and link != "identity"
-        is_of_rated = outcome.outcome in OF_RATED_PAIRS and not outcome.unobserved_weight
-        if has_link and is_of_rated and "vectors" in self.recommend.extra:
-            raise ValueError(
-                f"recommend.extra without vectors for outcome.confounder_link={link}: vectors need scores that are "
-                "inner products, as those of outcome.confounder_link=identity"
-            )
-        return self
+                yield f"{expected} where model.blend is set: a blend has none"
 
 
 class RecommendJobConfig(sections.ServingConfig, sections.PlacesConfig):
@@ -140,14 +134,12 @@ class TuningConfig(Section):
     def _choices(cls, given: Any) -> dict[str, Choices]:
         return read_space(given, {"exposure": ExposureConfig, "outcome": OutcomeConfig})
 
-    @model_validator(mode="after")
-    def _search_fits_its_space(self) -> Self:
+    def _conflicts(self) -> Iterator[str]:
         ranges = [name for name, choices in self.space.items() if isinstance(choices, Range)]
         if self.trials is None and ranges:
-            raise ValueError(f"trials set for the range of {ranges[0]}: only lists have every combination")
+            yield f"trials set for the range of {ranges[0]}: only lists have every combination"
         if self.weights != "none" and self.metric not in ("mse", "mae"):
-            raise ValueError(f"metric=mse or mae where weights={self.weights}: {self.metric} has no use for weights")
-        return self
+            yield f"metric=mse or mae where weights={self.weights}: {self.metric} has no use for weights"
 
 
 class TuneConfig(sections.FittingConfig):

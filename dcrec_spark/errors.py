@@ -1,5 +1,7 @@
 """The errors that reach a user, each with the exit code its job ends with."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 # Optional parts of the installation: the packages that each needs, by the names that they are imported by.
@@ -72,6 +74,15 @@ def cut(value: object, most: int = 200) -> str:
     """Show a value of the input in a message, a long text by its beginning: an id may have a million characters."""
     text = str(value)
     return repr(value) if len(text) <= most else f"{text[:most]!r}..."
+
+
+@contextmanager
+def naming(setting: str) -> Iterator[None]:
+    """Put the name of a setting in front of errors about the data."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"setting {setting}: {error}") from error
 
 
 def require_extra(extra: str) -> None:

@@ -1,9 +1,10 @@
 """Configuration types of all jobs, their union that ``conf/base.yaml`` documents, and the dotted names of settings."""
 
 import difflib
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal, get_args, get_origin
 
-from pydantic import BaseModel, field_validator, model_validator
+from pydantic import BaseModel, field_validator
 
 from dcrec_spark.config import sections
 from dcrec_spark.config.space import Choices, Range, read_space
@@ -23,21 +24,27 @@ class RetrainConfig(sections.FittingConfig, sections.PlacesConfig):
     audit: sections.RetrainAuditConfig = sections.RetrainAuditConfig()
     evaluation: sections.RelevanceConfig = sections.RelevanceConfig()
 
-    @model_validator(mode="after")
-    def _lists_depend_on_the_ratings_alone(self) -> Self:
+    def _conflicts(self) -> Iterator[str]:
+        yield from super()._conflicts()
         others = [name for name in ("catalogue", "exclude") if getattr(self.recommend, name) is not None]
         if self.input.unchanged == "skip" and others:
-            raise ValueError(
+            yield (
                 f"input.unchanged run where recommend.{others[0]} is set: lists change with it, whatever the ratings do"
             )
-        return self
+        if self.model.blend:
+            yield from self._conflicts_of_a_blend()
+        outcome, link = self.outcome, self.outcome.confounder_link
+        has_link = outcome.adjustment == "deconfounded" and link != "identity"
+        is_of_rated = outcome.outcome in OF_RATED_PAIRS and not outcome.unobserved_weight
+        if has_link and is_of_rated and "vectors" in self.recommend.extra:
+            yield (
+                f"recommend.extra without vectors for outcome.confounder_link={link}: vectors need scores that are "
+                "inner products, as those of outcome.confounder_link=identity"
+            )
 
-    @model_validator(mode="after")
-    def _blend_has_its_members(self) -> Self:
-        if not self.model.blend:
-            return self
+    def _conflicts_of_a_blend(self) -> Iterator[str]:
         if self.outcome.adjustment != "deconfounded" or self.outcome.outcome not in LEAST_SQUARES:
-            raise ValueError(
+            yield (
                 f"outcome.adjustment=deconfounded and outcome.outcome={' or '.join(LEAST_SQUARES)} where model.blend "
                 f"is set; found {self.outcome.adjustment} and {self.outcome.outcome}"
             )
@@ -49,20 +56,7 @@ class RetrainConfig(sections.FittingConfig, sections.PlacesConfig):
         }
         for expected, found in refused.items():
             if found:
-                raise ValueError(f"{expected} where model.blend is set: a blend has none")
-        return self
-
-    @model_validator(mode="after")
-    def _scores_are_products(self) -> Self:
-        outcome, link = self.outcome, self.outcome.confounder_link
-        has_link = outcome.adjustment == "deconfounded" and link != "identity"
-        is_of_rated = outcome.outcome in OF_RATED_PAIRS and not outcome.unobserved_weight
-        if has_link and is_of_rated and "vectors" in self.recommend.extra:
-            raise ValueError(
-                f"recommend.extra without vectors for outcome.confounder_link={link}: vectors need scores that are "
-                "inner products, as those of outcome.confounder_link=identity"
-            )
-        return self
+                yield f"{expected} where model.blend is set: a blend has none"
 
 
 class RecommendJobConfig(sections.ServingConfig, sections.PlacesConfig):
@@ -140,14 +134,12 @@ class TuningConfig(Section):
     def _choices(cls, given: Any) -> dict[str, Choices]:
         return read_space(given, {"exposure": ExposureConfig, "outcome": OutcomeConfig})
 
-    @model_validator(mode="after")
-    def _search_fits_its_space(self) -> Self:
+    def _conflicts(self) -> Iterator[str]:
         ranges = [name for name, choices in self.space.items() if isinstance(choices, Range)]
         if self.trials is None and ranges:
-            raise ValueError(f"trials set for the range of {ranges[0]}: only lists have every combination")
+            yield f"trials set for the range of {ranges[0]}: only lists have every combination"
         if self.weights != "none" and self.metric not in ("mse", "mae"):
-            raise ValueError(f"metric=mse or mae where weights={self.weights}: {self.metric} has no use for weights")
-        return self
+            yield f"metric=mse or mae where weights={self.weights}: {self.metric} has no use for weights"
 
 
 class TuneConfig(sections.FittingConfig):
@@ -172,15 +164,13 @@ class ModelConfig(sections.WarmStartConfig, sections.ServedModelConfig):
     """Saved models, start of the fit, and resumption."""
 
 
-class AllSettings(sections.FittingConfig, sections.PlacesConfig):
+class AllSettings(RetrainConfig):
     """Every setting of every job: what a file that several jobs share may hold."""
 
     job: ClassVar[str] = ""
 
-    input: sections.RetrainInputConfig = sections.RetrainInputConfig()
     model: ModelConfig = ModelConfig()
     recommend: sections.RecommendConfig = sections.RecommendConfig()
-    audit: sections.RetrainAuditConfig = sections.RetrainAuditConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     tuning: TuningConfig = TuningConfig()
 
@@ -192,13 +182,13 @@ def section_type(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
-def known_settings(model: type[BaseModel] = AllSettings, prefix: str = "") -> list[str]:
-    """List the dotted name of every setting of a configuration, section by section."""
-    names: list[str] = []
-    for name in model.model_fields:
-        section = section_type(model, name)
-        names += [f"{prefix}{name}"] if section is None else known_settings(section, f"{prefix}{name}.")
-    return names
+def known_settings(model: type[BaseModel] = AllSettings, prefix: str = "") -> dict[str, Any]:
+    """Map the dotted name of every setting of a configuration, section by section, to its type."""
+    kinds: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        section, dotted = section_type(model, name), f"{prefix}{name}"
+        kinds |= {dotted: field.annotation} if section is None else known_settings(section, f"{dotted}.")
+    return kinds
 
 
 def jobs_with(name: str) -> list[str]:
@@ -213,17 +203,12 @@ def nearest_settings(name: str, model: type[BaseModel] = AllSettings) -> list[st
     sections = sorted({setting.rpartition(".")[0] for setting in known})
     last_word = name.rpartition(".")[2]
     same_last_word = [setting for setting in known if setting.rpartition(".")[2] == last_word]
-    return same_last_word or difflib.get_close_matches(name, known + sections, n=1, cutoff=0.6)
+    return same_last_word or difflib.get_close_matches(name, [*known, *sections], n=1, cutoff=0.6)
 
 
-def is_free_text(name: str, model: type[BaseModel] = AllSettings) -> bool:
-    """Tell whether the setting of this dotted name takes any text. True for one that does not exist."""
-    first, _, rest = name.partition(".")
-    section = section_type(model, first)
-    if section is not None and rest:
-        return is_free_text(rest, section)
-    field = model.model_fields.get(first)
-    return field is None or _takes_text(field.annotation)
+def is_free_text(name: str) -> bool:
+    """Tell whether the setting of this dotted name, or that it is inside of, takes any text. True if there is none."""
+    return all(_takes_text(kind) for known, kind in known_settings().items() if f"{name}.".startswith(f"{known}."))
 
 
 def _takes_text(annotation: Any) -> bool:

@@ -57,7 +57,6 @@ _AFTER_A_NAME = (re.compile(_NAMED, re.IGNORECASE), re.compile(r"[&;,\s'\"]|$"),
 # A shorter value is too likely a part of something else; one below the second length is masked as a whole word only.
 _SHORTEST, LONG = 4, 8
 _KNOWN: dict[str, re.Pattern[str]] = {}
-NOTHING: Mapping[str, str] = {}
 
 
 def is_secret_name(name: str) -> bool:
@@ -114,22 +113,11 @@ def mask_values(text: str) -> str:
     return text
 
 
-def masked_all(value: Any) -> Any:
-    """Mask the secrets in all texts inside of lists and mappings."""
-    if isinstance(value, str):
-        return mask_secrets(value)
-    if isinstance(value, dict):
-        return {key: masked_all(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [masked_all(inner) for inner in value]
-    return value
-
-
-def masked_leaves(value: Any, name: str = "", as_written: Mapping[str, str] = NOTHING) -> Any:
-    """Mask the values of settings inside of others: the secrets in a text, and all of a text with a secret name."""
-    if name in as_written:
+def masked_leaves(value: Any, name: str = "", as_written: Mapping[str, str] | None = None) -> Any:
+    """Mask texts inside of lists and mappings: the secrets in a text, and all of a text with a secret name."""
+    if as_written and name in as_written:
         return mask_secrets(as_written[name])
-    if isinstance(value, list | dict):
+    if isinstance(value, list | tuple | dict):
         inside = value.items() if isinstance(value, dict) else enumerate(value)
         masked = {key: masked_leaves(each, f"{name}.{key}" if name else str(key), as_written) for key, each in inside}
         return masked if isinstance(value, dict) else list(masked.values())

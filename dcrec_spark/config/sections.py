@@ -1,8 +1,9 @@
 """Sections of settings that jobs share, and the configuration types that jobs start from."""
 
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
 
-from pydantic import PrivateAttr, model_validator
+from pydantic import PrivateAttr
 
 from dcrec_spark.config import types as t
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig
@@ -52,13 +53,11 @@ class ColumnNames(Section):
         """Map roles to columns, ``{"user": column, ...}``, for the columns that the input has."""
         return {role: column for role, column in self.model_dump().items() if column is not None}
 
-    @model_validator(mode="after")
-    def _each_column_once(self) -> Self:
+    def _conflicts(self) -> Iterator[str]:
         columns = list(self.mapped().values())
         twice = sorted({column for column in columns if columns.count(column) > 1})
         if twice:
-            raise ValueError(f"a different column for each of {', '.join(self.mapped())}; {twice} is named twice")
-        return self
+            yield f"a different column for each of {', '.join(self.mapped())}; {twice} is named twice"
 
 
 InputFormat = Literal["parquet", "csv", "json", "orc", "avro", "table", "movielens", "coat", "yahoo-r3", "jdbc"]
@@ -98,17 +97,15 @@ class InputConfig(Section):
         "timestamps has none."
     )
 
-    @model_validator(mode="after")
-    def _csv_options_exist(self) -> Self:
+    def _conflicts(self) -> Iterator[str]:
         if self.format == "csv":
             given = {name.lower(): value.lower() for name, value in self.options.items()}
             allowed = {"header": ("true", "false"), "encoding": ("utf-8", "iso-8859-1", "utf-16")}
             for name, values in allowed.items():
                 if name in given and given[name] not in values:
-                    raise ValueError(f"options.{name} one of {', '.join(values)}; found {given[name]!r}")
+                    yield f"options.{name} one of {', '.join(values)}; found {given[name]!r}"
             if "sep" in given and not given["sep"]:
-                raise ValueError("options.sep with a character or more; found ''")
-        return self
+                yield "options.sep with a character or more; found ''"
 
 
 class ServedFeaturesConfig(InputConfig):
@@ -162,19 +159,15 @@ class ValidationConfig(Section):
         "by run.seed."
     )
 
-    @model_validator(mode="after")
-    def _rules_agree(self) -> Self:
+    def _conflicts(self) -> Iterator[str]:
         low, high = self.scale_min, self.scale_max
         if low is not None and high is not None and low > high:
-            raise ValueError(f"scale_min at most scale_max; found {low:g} and {high:g}")
+            yield f"scale_min at most scale_max; found {low:g} and {high:g}"
         if self.duplicates == "sum" and self.kind == "ratings":
-            raise ValueError(
-                "kind=counts with duplicates=sum: the sum of two ratings is not a rating; use mean or last"
-            )
+            yield "kind=counts with duplicates=sum: the sum of two ratings is not a rating; use mean or last"
         least, most = self.min_ratings_per_user, self.max_ratings_per_user
         if most is not None and most < least:
-            raise ValueError(f"max_ratings_per_user at least min_ratings_per_user; found {most} and {least}")
-        return self
+            yield f"max_ratings_per_user at least min_ratings_per_user; found {most} and {least}"
 
 
 class OutputConfig(Section):
@@ -211,11 +204,9 @@ class WarehousesConfig(Section):
         {},
     )
 
-    @model_validator(mode="after")
-    def _hive_and_delta_apart(self) -> Self:
+    def _conflicts(self) -> Iterator[str]:
         if self.hive is not None and self.hive == self.delta:
-            raise ValueError(f"two namespaces for hive and delta; found {self.hive!r} for both")
-        return self
+            yield f"two namespaces for hive and delta; found {self.hive!r} for both"
 
 
 class AuditConfig(Section):
@@ -326,11 +317,9 @@ class RankingConfig(ListLengthConfig):
         "Most items of one category in a list; null: any number. The category is the catalogue's column category."
     )
 
-    @model_validator(mode="after")
-    def _categories_are_there(self) -> Self:
+    def _conflicts(self) -> Iterator[str]:
         if self.max_per_category is not None and self.catalogue is None:
-            raise ValueError("catalogue set, whose column category says what max_per_category counts")
-        return self
+            yield "catalogue set, whose column category says what max_per_category counts"
 
 
 class ListsConfig(RankingConfig):
@@ -393,15 +382,13 @@ class ReadingConfig(JobConfig):
     input: InputConfig = InputConfig()
     validation: ValidationConfig = ValidationConfig()
 
-    @model_validator(mode="after")
-    def _last_has_timestamps(self) -> Self:
+    def _conflicts(self) -> Iterator[str]:
         brings_timestamps = self.input.format == "movielens" or self.input.columns.timestamp is not None
         if self.validation.duplicates == "last" and not brings_timestamps:
-            raise ValueError("input.columns.timestamp set, for validation.duplicates=last keeps the most recent rating")
+            yield "input.columns.timestamp set, for validation.duplicates=last keeps the most recent rating"
         for name in ("since", "until"):
             if getattr(self.input, name) is not None and not brings_timestamps:
-                raise ValueError(f"input.columns.timestamp set, by which input.{name} chooses rows")
-        return self
+                yield f"input.columns.timestamp set, by which input.{name} chooses rows"
 
 
 class FittingConfig(ReadingConfig):
@@ -412,15 +399,12 @@ class FittingConfig(ReadingConfig):
     outcome: OutcomeConfig = OutcomeConfig()
     engine: EngineConfig = EngineConfig()
 
-    @model_validator(mode="after")
-    def _features_have_slopes(self) -> Self:
+    def _conflicts(self) -> Iterator[str]:
+        yield from super()._conflicts()
         given = [name for name in ("user_features", "item_features") if getattr(self.input, name) is not None]
         outcome = self.outcome.outcome
         if given and outcome not in LEAST_SQUARES:
-            raise ValueError(
-                f"outcome.outcome={' or '.join(LEAST_SQUARES)} where input.{given[0]} is set; found {outcome}"
-            )
-        return self
+            yield f"outcome.outcome={' or '.join(LEAST_SQUARES)} where input.{given[0]} is set; found {outcome}"
 
 
 class ServingConfig(ReadingConfig):

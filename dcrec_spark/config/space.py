@@ -2,19 +2,17 @@
 
 import difflib
 from collections.abc import Iterator, Mapping
-from typing import Any, Self, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ValidationError
 
-from dcrec_spark.config.types import Real
+from dcrec_spark.config.types import Real, Section
 
 _RANGE_WORDS = {"low", "high", "log", "int"}
 
 
-class Range(BaseModel):
+class Range(Section):
     """Numbers from low to high, both included. Evenly spread, or so that each doubling is as likely (log)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     low: Real
     high: Real
@@ -27,15 +25,13 @@ class Range(BaseModel):
         number = low * (high / low) ** place if self.log else low + (high - low) * place
         return min(int(number), int(self.high)) if self.int else min(number, high)
 
-    @model_validator(mode="after")
-    def _is_a_range(self) -> Self:
+    def _conflicts(self) -> Iterator[str]:
         if not self.low < self.high:
-            raise ValueError(f"low below high; found {self.low:g} and {self.high:g}")
+            yield f"low below high; found {self.low:g} and {self.high:g}"
         if self.log and self.low <= 0:
-            raise ValueError(f"low above 0 where log is true; found {self.low:g}")
+            yield f"low above 0 where log is true; found {self.low:g}"
         if self.int and not (self.low.is_integer() and self.high.is_integer()):
-            raise ValueError(f"whole numbers where int is true; found {self.low:g} and {self.high:g}")
-        return self
+            yield f"whole numbers where int is true; found {self.low:g} and {self.high:g}"
 
 
 Choices = tuple[Any, ...] | Range

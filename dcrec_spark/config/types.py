@@ -1,11 +1,11 @@
 """Sections of settings, and types of their values, which refuse what pydantic would convert by mistake."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from dcrec_spark.config.secrets import masked_leaves
 from dcrec_spark.settings.domains import Choice, number_text
@@ -13,14 +13,26 @@ from dcrec_spark.settings.tables import OUTCOMES
 
 
 class Section(BaseModel):
-    """A section of settings: refuses unknown names, is immutable, and masks secrets in its ``repr``."""
+    """A section of settings: refuses unknown names, is immutable, and masks secrets in its ``repr``.
+
+    Sections whose settings can exclude each other override ``_conflicts``.
+    """
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, coerce_numbers_to_str=True, validate_default=True
     )
 
+    def _conflicts(self) -> Iterator[str]:
+        """Yield what is expected in place of settings that exclude each other. The first is the error's text."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        for expected in self._conflicts():
+            raise ValueError(expected)
+        return self
+
     def __repr_args__(self) -> Any:
-        """Yield names and values as ``repr`` shows them."""
         for name, value in super().__repr_args__():
             yield name, masked_leaves(value, name or "")
 

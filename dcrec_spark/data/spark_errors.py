@@ -8,8 +8,6 @@ from dcrec_spark.errors import DataError
 from dcrec_spark.spark.compat import BROKEN_FILE
 from dcrec_spark.spark.failures import SPARK_FAILURES, SparkFailure, is_broken_file, reason
 
-# The setting that says in which format the files are, by the one that says where; elsewhere their names say so.
-_FORMATS = {"input.path": "input.format"}
 _ADVICE = {
     "PATH_NOT_FOUND": "nothing is there; check {setting}",
     "UNABLE_TO_INFER_SCHEMA": "no data files are there; check {setting} and {format}",
@@ -60,9 +58,6 @@ def explain(error: SparkFailure, setting: str = "input.path") -> str:
     """One line: the advice where the failure is a known one, then Spark's own reason without secrets."""
     # Spark 3.5 has several names for a broken file, and none for the one that is.
     text = f"{error} {BROKEN_FILE[0] if is_broken_file(error) else ''}"
-    advice = [
-        hint.format(setting=setting, format=_FORMATS.get(setting, "its name"))
-        for known, hint in _ADVICE.items()
-        if known in text
-    ][:1]
+    of_format = "input.format" if setting == "input.path" else "its name"
+    advice = [hint.format(setting=setting, format=of_format) for known, hint in _ADVICE.items() if known in text][:1]
     return "; ".join([*advice, f"Spark says: {mask_secrets(reason(error))[:400]}"])

@@ -1,16 +1,16 @@
 """Items that may be recommended, pairs that may not, and the limit for one category."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from dcrec_spark.config.sections import InputConfig, RankingConfig
 from dcrec_spark.data.listed import read_listed
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import DataError, cut
+from dcrec_spark.jobs.job import Catalogue, Context
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.models.outcome.blend import AnyModel
 
@@ -18,49 +18,20 @@ SETTING, EXCLUDE = "recommend.catalogue", "recommend.exclude"
 CATEGORY = "category"
 
 
-@dataclass(frozen=True)
-class Catalogue:
-    """Constraints on lists.
-
-    items : item_id (, category), each item once. None: all items. excluded : user_id, item_id. None: no pair.
-    max_per_category : most items of one category in a list.
-    """
-
-    items: DataFrame | None = None
-    excluded: DataFrame | None = None
-    max_per_category: int | None = None
-
-    def left_out(self, seen: DataFrame | None) -> DataFrame | None:
-        """Return user_id, item_id of all pairs that may not be recommended. None: there is none."""
-        frames = [frame.select("user_id", "item_id") for frame in (seen, self.excluded) if frame is not None]
-        return frames[0].unionByName(frames[-1]) if len(frames) > 1 else (frames[0] if frames else None)
-
-    def items_of(self, model: AnyModel) -> DataFrame | None:
-        """Return the items under the model's name of the column."""
-        return None if self.items is None else self.items.withColumnRenamed("item_id", model.getOrDefault("itemCol"))
-
-
-def open_catalogue(
-    run: Run,
-    recommend: RankingConfig,
-    given: InputConfig,
-    known: Mapping[str, DataFrame],
-    cache: Callable[[DataFrame], DataFrame],
-) -> Catalogue:
+def open_catalogue(context: Context[Any], known: Mapping[str, DataFrame]) -> Catalogue:
     """Open the catalogue and the excluded pairs. Warn if no excluded pair is known.
 
-    known : user, item -> ids of the ratings or of the model, in the first column. cache : persists what is opened.
+    known : user, item -> ids of the ratings or of the model, in the first column.
     Raises DataError: one of them cannot be opened, or the catalogue has an item in two categories, or no known one.
     """
-    items = excluded = None
+    recommend, given, items, excluded = context.config.recommend, context.config.input, None, None
     ids = {side: frame.select(quoted(frame.columns[0]).alias(f"{side}_id")) for side, frame in known.items()}
     id_types = {side: frame.schema[0].dataType for side, frame in ids.items()}
-    spark = ids["item"].sparkSession
     if recommend.catalogue is not None:
         more = () if recommend.max_per_category is None else (CATEGORY,)
-        listed = read_listed(spark, SETTING, recommend.catalogue, given, {"item": id_types["item"]}, more)
+        listed = read_listed(context.spark, SETTING, recommend.catalogue, given, {"item": id_types["item"]}, more)
         require_id_types(listed, {"item_id": id_types["item"]}, SETTING)
-        items = cache(listed.where("item_id is not null").distinct())
+        items = context.cache(listed.where("item_id is not null").distinct())
         where = f"{SETTING} {recommend.catalogue!r}"
         first = items.groupBy("item_id").count().where("count > 1").orderBy("item_id").first()
         if first is not None:
@@ -73,12 +44,12 @@ def open_catalogue(
                 f"its column {given.columns.item!r}"
             )
     if recommend.exclude is not None:
-        pairs = read_listed(spark, EXCLUDE, recommend.exclude, given, id_types)
+        pairs = read_listed(context.spark, EXCLUDE, recommend.exclude, given, id_types)
         require_id_types(pairs, {f"{side}_id": kind for side, kind in id_types.items()}, EXCLUDE)
-        excluded = cache(pairs.dropna().distinct())
+        excluded = context.cache(pairs.dropna().distinct())
         unknown = [side for side in ids if ids[side].join(excluded, f"{side}_id", "left_semi").isEmpty()]
         if unknown and not excluded.isEmpty():
-            run.warnings.append(
+            context.run.warnings.append(
                 f"{EXCLUDE} {recommend.exclude!r} excludes nothing: no {unknown[0]} of its {excluded.count()} pairs is "
                 "in the ratings or the model"
             )

@@ -23,13 +23,15 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from dcrec_spark.config.jobs import JOB_CONFIGS, RetrainConfig, jobs_with, known_settings
 from dcrec_spark.config.load import load_config, read_places
-from dcrec_spark.config.secrets import forget_secrets, masked_all
+from dcrec_spark.config.secrets import forget_secrets, masked_leaves
 from dcrec_spark.config.sections import PlacesConfig
 from dcrec_spark.errors import ConfigError, DcrecError, InterruptedRun, interruption
 from dcrec_spark.jobs.console import Reporter, mask_output
 from dcrec_spark.jobs.job import Job
-from dcrec_spark.jobs.runner import explain_unreachable, refuse, run_job
-from dcrec_spark.jobs.sinks import Places, open_places, table_of_runs
+from dcrec_spark.jobs.run_record import Run
+from dcrec_spark.jobs.runner import explain_unreachable, leave_traces, run_job
+from dcrec_spark.jobs.sinks import open_places, table_of_runs
+from dcrec_spark.publish.several import Several
 from dcrec_spark.spark.cancellation import end_work, silence_bridge
 from dcrec_spark.spark.session import conf_file
 from dcrec_spark.version import __version__
@@ -187,10 +189,11 @@ def job_command(name: str, help_text: str, load: Callable[[], Job[Any, Any, Any]
             job = load()
             try:
                 settings = load_config(job.config_type, config, overrides)
-            except ConfigError as error:
-                if dry_run:
-                    raise
-                refuse(job.name, read_places(config, overrides), error)
+            except ConfigError:
+                if not dry_run:
+                    with leave_traces(Run.begin(job.config_type.job, read_places(config, overrides), {})):
+                        raise
+                raise
             run_job(job, settings, reporter, dry_run)
 
     return _force_option(command) if name.replace("-", "_") in jobs_with("audit.force") else command
@@ -203,7 +206,7 @@ for _entry in JOBS:
 
 
 @contextmanager
-def _places(config: Path | None, overrides: tuple[str, ...]) -> Iterator[tuple[Reporter, Places]]:
+def _places(config: Path | None, overrides: tuple[str, ...]) -> Iterator[tuple[Reporter, Several]]:
     with report_errors() as reporter, explain_unreachable():
         settings = load_config(PlacesConfig, config, overrides)
         with open_places(settings) as places:
@@ -255,45 +258,32 @@ def _doctor(config: Path | None, overrides: tuple[str, ...]) -> None:
         doctor.require_health(findings)
 
 
-@dcrec.command("plan", short_help="Print the --conf lines of a cluster that a fit of so many ratings needs.")
+@dcrec.command(
+    "plan",
+    short_help="Print the --conf lines of a cluster that a fit of so many ratings needs.",
+    context_settings={"show_default": True},
+)
 @click.option("--ratings", type=click.IntRange(1), required=True, help="Plan for so many ratings.")
 @click.option("--users", type=click.IntRange(2), required=True, help="Plan for so many users.")
 @click.option("--items", type=click.IntRange(2), required=True, help="Plan for so many items.")
-@click.option("--rank", type=click.IntRange(1), default=10, show_default=True, help="Take this for outcome.rank.")
+@click.option("--rank", type=click.IntRange(1), default=10, help="Take this for outcome.rank.")
+@click.option("--exposure-rank", type=click.IntRange(1), default=5, help="Take this for exposure.rank.")
 @click.option(
-    "--exposure-rank", type=click.IntRange(1), default=5, show_default=True, help="Take this for exposure.rank."
+    "--precision", type=click.Choice(["float32", "float64"]), default="float32", help="Take this for engine.precision."
 )
-@click.option(
-    "--precision",
-    type=click.Choice(["float32", "float64"]),
-    default="float32",
-    show_default=True,
-    help="Take this for engine.precision.",
-)
-@click.option(
-    "--executor-cores", type=click.IntRange(1), default=4, show_default=True, help="Give each executor so many cores."
-)
+@click.option("--executor-cores", type=click.IntRange(1), default=4, help="Give each executor so many cores.")
 @click.option(
     "--executors", type=click.IntRange(1), help="Use so many executors. By default as few as cache 8 GB each."
 )
-def _plan(
-    ratings: int,
-    users: int,
-    items: int,
-    rank: int,
-    exposure_rank: int,
-    precision: str,
-    executor_cores: int,
-    executors: int | None,
-) -> None:
+def _plan(precision: str, executor_cores: int, executors: int | None, **size: int) -> None:
     """Print the memory of executors and driver for spark-submit, and the local disk that a fit needs.
 
     \b
     dcrec plan --ratings 10000000000 --users 100000000 --items 1000000 --rank 50
     """
     sizing = import_module("dcrec_spark.engine.sizing")
-    size = sizing.Size(users, items, ratings, rank, exposure_rank, 8 if precision == "float64" else 4)
-    plan = sizing.plan_cluster(size, executor_cores, executors)
+    given = sizing.Size(**size, number_bytes=8 if precision == "float64" else 4)
+    plan = sizing.plan_cluster(given, executor_cores, executors)
     click.echo(f"# local disk of each executor (spark.local.dir): {plan.disk / sizing.GB:,.1f} GB")
     click.echo(f"# sent by each executor in an iteration, at most: {plan.sent / sizing.GB:,.1f} GB")
     for name, value in plan.conf().items():
@@ -401,4 +391,4 @@ def configure_logging(for_people: bool = False) -> None:
 
 
 def _mask_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    return {name: masked_all(value) for name, value in event.items()}
+    return {name: masked_leaves(value, name) for name, value in event.items()}

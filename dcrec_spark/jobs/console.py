@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
-from types import TracebackType
 from typing import Any, Self, TextIO
 
 import structlog
@@ -56,9 +55,7 @@ class Reporter(AbstractContextManager["Reporter"]):
             self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._progress.stop()
 
     @contextmanager
@@ -117,11 +114,6 @@ class Reporter(AbstractContextManager["Reporter"]):
             self._progress.update(task, total=self._progress.tasks[task].completed)
         self._stage = stage
 
-    def new_run(self) -> dict[str, float]:
-        """Forget the times of an earlier run. The result fills up with those of the next."""
-        self.timings, self.done = {}, False
-        return self.timings
-
     def show(self, what: RenderableType) -> None:
         """Print for people, below what is on the display so far: a summary, a table."""
         self._progress.stop()
@@ -159,7 +151,6 @@ class MaskedStream:
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
-        """Return the stream's attribute."""
         return getattr(self._stream, name)
 
 

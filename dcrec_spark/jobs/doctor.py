@@ -17,7 +17,7 @@ from dcrec_spark.config.sections import WarehousesConfig
 from dcrec_spark.data.read import read_ratings
 from dcrec_spark.errors import EXTRAS, ConfigError, DcrecError, is_installed
 from dcrec_spark.jobs.runner import room_at, start_session
-from dcrec_spark.jobs.sinks import check_sinks, output_path
+from dcrec_spark.jobs.sinks import check_sinks
 from dcrec_spark.spark.java import ensure_java
 from dcrec_spark.spark.lineage import checkpoint_directory
 from dcrec_spark.spark.preflight import require_workers
@@ -109,10 +109,9 @@ def _input(config: RetrainConfig, sessions: list[SparkSession]) -> str:
 def _output(config: RetrainConfig, sessions: list[SparkSession]) -> str:
     if config.output.path is None:
         raise _NotApplicable("setting output.path is not set")
-    output = output_path(config)
-    check_sinks(config, sessions[0], output)
+    check_sinks(config, sessions[0], config.output.path)
     more = [f", warehouses.{name}" for name, unset in WarehousesConfig() if getattr(config.warehouses, name) != unset]
-    return f"{output}{''.join(more)} can be written to, {room_at(output)}"
+    return f"{config.output.path}{''.join(more)} can be written to, {room_at(config.output.path)}"
 
 
 def _checkpoints(config: RetrainConfig, sessions: list[SparkSession]) -> str:

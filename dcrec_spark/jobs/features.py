@@ -28,7 +28,6 @@ class Features:
     of: Mapping[str, DataFrame]
 
     def params(self) -> dict[str, Any]:
-        """Return the Params of the estimator."""
         return {f"{side}Features": self.of.get(side) for side in _SIDES}
 
     def lines(self) -> list[str]:

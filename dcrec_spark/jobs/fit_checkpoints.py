@@ -7,14 +7,12 @@
                                        /sweep.json         past of the fit, what all pairs share, checksums of all
     <output>/.fit-<key>.lease                              locked by the run that fits
 
-The key is a hash of all that the fit depends on: settings, ratings, the model that it starts from, the version. Each
-sweep appears atomically, in one rename, and the one before stays until the next: a disk may damage either. A run of
-other settings or ratings removes what it finds of runs that died, and reports that it starts from scratch. Of two runs
-with one key at a time the second keeps no checkpoints.
+The key is a hash of all that the fit depends on. A sweep appears in one rename, and the one before stays until the
+next: a disk may damage either. Of two runs with one key at a time the second keeps no checkpoints.
 
 An object store has neither renames nor locks. A sweep is in its place from the beginning there, named after its run
-too, and is one when ``sweep.json`` is there. Two runs of one key each keep theirs. Either could resume from the
-other's, which are the same. What runs of other settings or ratings have left goes when it is two days old.
+too, and is one when ``sweep.json`` is there. Two runs of one key each keep theirs, and could resume from the other's.
+What runs of other settings or ratings have left goes when it is two days old.
 """
 
 import hashlib
@@ -66,7 +64,6 @@ class StoredCheckpoints:
         self._kept_last: dict[str, str] = {}
 
     def is_due(self, stage: str, is_last: bool) -> bool:
-        """Whether the last checkpoint is long enough ago."""
         return time.monotonic() - self._last >= self._seconds * (_SHARE_AT_END if is_last else 1.0)
 
     def keep(self, stage: str, sweep: KeptSweep) -> None:

@@ -1,6 +1,5 @@
 """Inputs of jobs: ratings of one snapshot, and saved models with ratings under the names that they know."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -12,7 +11,7 @@ from dcrec_spark.config.sections import FittingConfig, InputConfig, ReadingConfi
 from dcrec_spark.data.read import pin_snapshot, read_ratings, table_id
 from dcrec_spark.data.validation.row_rules import ALL_DAYS, Window
 from dcrec_spark.data.validation.validate import Validated, validate
-from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.errors import ConfigError, naming
 from dcrec_spark.jobs.job import Context, Job, ResultT
 from dcrec_spark.jobs.run_record import fingerprint
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
@@ -21,7 +20,6 @@ from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
 from dcrec_spark.settings.tables import OF_RATED_PAIRS
 from dcrec_spark.storage.files import open_files
 
-T = TypeVar("T")
 ServingT = TypeVar("ServingT", bound=ServingConfig)
 
 
@@ -43,20 +41,13 @@ def other_input(given: InputConfig, path: str, name: str) -> InputConfig:
     return given.model_copy(update={"table" if given.format in ("table", "jdbc") else "path": path, "snapshot": None})
 
 
-def name_setting(name: str, read: Callable[[], T]) -> T:
-    """Return what ``read`` returns. An error about the data names this setting, not the input's."""
-    try:
-        return read()
-    except DataError as error:
-        raise DataError(f"setting {name}: {error}") from error
-
-
 def validate_other(context: Context[Any], raw: DataFrame, name: str) -> Validated:
     """Validate ratings of the setting ``name``, which no model is fitted to. Released at the end."""
     # The limits on how many ratings a user or an item has are for fits.
     lifted = {"min_ratings_per_user": 1, "min_ratings_per_item": 1, "max_ratings_per_user": None}
     limits = context.config.validation.model_copy(update=lifted)
-    valid = name_setting(name, lambda: validate(raw, limits, to_fit=False))
+    with naming(name):
+        valid = validate(raw, limits, to_fit=False)
     context.resources.callback(valid.unpersist)
     return valid
 

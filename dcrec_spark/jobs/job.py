@@ -22,13 +22,13 @@ from rich.text import Text
 from dcrec_spark.config.sections import JobConfig
 from dcrec_spark.errors import DataError, DcrecError
 from dcrec_spark.evaluation.lists import describe_lists
-from dcrec_spark.jobs.catalogue import Catalogue
 from dcrec_spark.jobs.console import Reporter
 from dcrec_spark.jobs.run_record import RETRAIN, Run, Verdict
 from dcrec_spark.jobs.sinks import open_sinks
+from dcrec_spark.models.outcome.blend import AnyModel
 from dcrec_spark.publish.audit import audit_overlap, audit_recommendations, turnover
 from dcrec_spark.publish.current import PublishedRun
-from dcrec_spark.publish.manifest import check_folder
+from dcrec_spark.publish.manifest import check_manifest
 from dcrec_spark.publish.object_store import Output
 from dcrec_spark.publish.parquet import StagedRun
 from dcrec_spark.publish.protocol import Record, Save, publish
@@ -73,6 +73,28 @@ class Context(Generic[ConfigT]):
 
 
 @dataclass(frozen=True)
+class Catalogue:
+    """Constraints on lists.
+
+    items : item_id (, category), each item once. None: all items. excluded : user_id, item_id. None: no pair.
+    max_per_category : most items of one category in a list.
+    """
+
+    items: DataFrame | None = None
+    excluded: DataFrame | None = None
+    max_per_category: int | None = None
+
+    def left_out(self, seen: DataFrame | None) -> DataFrame | None:
+        """Return user_id, item_id of all pairs that may not be recommended. None: there is none."""
+        frames = [frame.select("user_id", "item_id") for frame in (seen, self.excluded) if frame is not None]
+        return frames[0].unionByName(frames[-1]) if len(frames) > 1 else (frames[0] if frames else None)
+
+    def items_of(self, model: AnyModel) -> DataFrame | None:
+        """Return the items under the model's name of the column."""
+        return None if self.items is None else self.items.withColumnRenamed("item_id", model.getOrDefault("itemCol"))
+
+
+@dataclass(frozen=True)
 class Outputs(Generic[ResultT]):
     """What a job hands over for publication.
 
@@ -103,16 +125,11 @@ class Finished(Generic[ResultT]):
 class Job(ABC, Generic[ConfigT, InputsT, ResultT]):
     """One job: ``ConfigT`` is its configuration, ``InputsT`` what it opens, ``ResultT`` what its caller gets.
 
-    last_step : name of the step that writes the tables, in which Spark computes most of them.
+    config_type : it has the job's name. last_step : name of the step that writes the tables, and computes most of them.
     """
 
     config_type: ClassVar[type[JobConfig]]
     last_step: ClassVar[str] = "publish"
-
-    @property
-    def name(self) -> str:
-        """Name of the job in the record of a run."""
-        return self.config_type.job
 
     def check(self, config: ConfigT) -> None:
         """Refuse settings that need no session to be refused. Raises ConfigError: names the setting."""
@@ -200,7 +217,7 @@ def last_lists(context: Context[Any]) -> DataFrame | None:
         return None
     files, path = open_files(before.directory, context.spark)
     try:
-        check_folder(files, path, TABLE)
+        check_manifest(files, path, f"{TABLE}/")
     except DataError as damage:
         context.run.warnings.append(f"the lists of run {before.run_id} are damaged and compared with nothing: {damage}")
         return None

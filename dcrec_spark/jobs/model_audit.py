@@ -6,7 +6,7 @@ the last one was fitted to them.
 
 from collections.abc import Mapping
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -48,13 +48,6 @@ _CHECK_SHARE, _CHECK_DRAWS = 0.2, 100
 # Of the check of the lists: share of the ratings held out, and what one process does in a minute: ratings to fit to,
 # and scores of the users with held-out ratings.
 _CHECKED_SHARE, _MOST_CHECKED, _MOST_SCORED = 0.05, 2_000_000, 100_000_000
-
-
-class FitParts(NamedTuple):
-    """Ratings of the fit, and those that are held out, if any."""
-
-    train: DataFrame
-    held_out: DataFrame | None
 
 
 def compare_input(context: Context[RetrainConfig]) -> None:
@@ -118,14 +111,14 @@ def new_rejects(run: Run, last: Mapping[str, Any], warned: float) -> tuple[float
     return largest, sentences
 
 
-def hold_out(context: Context[RetrainConfig], ratings: DataFrame) -> FitParts:
+def hold_out(context: Context[RetrainConfig], ratings: DataFrame) -> tuple[DataFrame, DataFrame | None]:
     """Split off the held-out pairs. A user or item with all of its pairs held out gets them back.
 
-    Raises DataError: nothing is left of a part.
+    Returns the ratings of the fit, and those that are held out, if any. Raises DataError: nothing is left of a part.
     """
     share = context.config.audit.held_out_share
     if share is None:
-        return FitParts(ratings, None)
+        return ratings, None
     rest, sample = split_pairs(ratings, (1 - share, share), _SEED, COLUMNS)
     for side in (COLUMNS.user, COLUMNS.item):
         sample = sample.join(rest.select(side).distinct(), side, "left_semi")
@@ -137,7 +130,7 @@ def hold_out(context: Context[RetrainConfig], ratings: DataFrame) -> FitParts:
             f"setting audit.held_out_share={share:g} holds out none of the {context.run.counts['ratings']} ratings; "
             "expected a larger share, or null"
         )
-    return FitParts(train, held_out)
+    return train, held_out
 
 
 def check_exposures(context: Context[RetrainConfig], ratings: DataFrame, exposure: PoissonFactorization) -> None:
@@ -160,17 +153,15 @@ def check_exposures(context: Context[RetrainConfig], ratings: DataFrame, exposur
     context.run.warnings.append(why)
 
 
-def compare_models(context: Context[RetrainConfig], model: AnyModel, parts: FitParts) -> None:
+def compare_models(context: Context[RetrainConfig], model: AnyModel, train: DataFrame, held_out: DataFrame) -> None:
     """Compare with the last model and popularity on held-out ratings. Raises AuditError: too bad, and not forced."""
-    if parts.held_out is None:
-        return
     with context.reporter.step("compare with the last model"):
         vectors = {NEW: model.scoringVectors()}
         last = _last_model(context, model)
         if last is not None:
             vectors[LAST] = last.scoringVectors()
-        vectors[POPULARITY] = rank_by_popularity(vectors[NEW], parts.train)
-        metrics = _measure(context, vectors, parts)
+        vectors[POPULARITY] = rank_by_popularity(vectors[NEW], train)
+        metrics = _measure(context, vectors, train, held_out)
     measure, verdicts = _measure_of(metrics), []
     values = {name: metrics.estimates(name)[measure] for name in metrics.scores}
     _note_compared(context.run, values, None, measure)
@@ -182,18 +173,16 @@ def compare_models(context: Context[RetrainConfig], model: AnyModel, parts: FitP
     context.run.enforce(verdicts)
 
 
-def check_lists(
-    context: Context[RetrainConfig], parts: FitParts, outcome: DeconfoundedMF, exposure: PoissonFactorization
-) -> None:
+def check_lists(context: Context[RetrainConfig], ratings: DataFrame, outcome: DeconfoundedMF) -> None:
     """Compare the lists with the most rated items on a twentieth of the ratings, and warn where they have half of it.
 
     A fit of its own, in this process, leaves these ratings out: the published model has them all.
 
-    outcome, exposure : both stages as configured, from a cold start.
+    outcome : both stages as configured, from a cold start.
     """
-    if context.config.audit.list_check == "off" or parts.held_out is not None:
+    run = context.run
+    if context.config.audit.list_check == "off":
         return
-    run, ratings = context.run, parts.train
     beyond = [f"column {name}" for name in ("count", "propensity") if name in ratings.columns]
     beyond += ["features"] * (outcome.getUserFeatures() is not None or outcome.getItemFeatures() is not None)
     beyond += ["blend"] * bool(context.config.model.blend)
@@ -203,7 +192,7 @@ def check_lists(
         return
     with context.reporter.step("compare the lists with popularity"):
         try:
-            metrics = _without_some(context, ratings, outcome, exposure)
+            metrics = _without_some(context, ratings, outcome)
         except (DataError, FitError) as error:  # too few ratings to leave some out
             _note_compared(run, {}, str(error))
             return
@@ -220,13 +209,12 @@ def check_lists(
         )
 
 
-def _without_some(
-    context: Context[RetrainConfig], ratings: DataFrame, outcome: DeconfoundedMF, exposure: PoissonFactorization
-) -> Metrics:
+def _without_some(context: Context[RetrainConfig], ratings: DataFrame, outcome: DeconfoundedMF) -> Metrics:
     """Measure the lists of a fit in this process, and popularity's, by ratings that are left out of both."""
     rest, sample = split_pairs(ratings, (1 - _CHECKED_SHARE, _CHECKED_SHARE), _SEED, COLUMNS)
     train, held_out = gather(rest, sample, COLUMNS).select_known()
-    stage_one = fit_exposure(train, exposure) if outcome.getAdjustment() == "deconfounded" else None
+    is_deconfounded, exposure = outcome.getAdjustment() == "deconfounded", outcome.getOrDefault("exposureModel")
+    stage_one = fit_exposure(train, exposure) if is_deconfounded else None
     model = fit_outcome(train, outcome, stage_one)
     # Users in the order of their hashes, as many as the catalogue allows.
     tested = np.unique(held_out["user"])
@@ -243,7 +231,6 @@ def _without_some(
 
 
 def _measure_of(metrics: Metrics) -> Measure:
-    """Return the measure by which lists are compared."""
     return Measure(MeasureKind.NDCG, metrics.settings.ks[0], over_catalogue=True)
 
 
@@ -267,10 +254,10 @@ def _last_model(context: Context[RetrainConfig], model: AnyModel) -> AnyModel | 
     return saved.model
 
 
-def _measure(context: Context[RetrainConfig], vectors: dict[str, ScoringVectors], parts: FitParts) -> Metrics:
+def _measure(
+    context: Context[RetrainConfig], vectors: dict[str, ScoringVectors], train: DataFrame, test: DataFrame
+) -> Metrics:
     """Rank for the users with held-out ratings of pairs that all models know, and measure the lists."""
-    test = parts.held_out
-    assert test is not None
     for known in vectors.values():
         for side, table in ((COLUMNS.user, known.users), (COLUMNS.item, known.items)):
             test = test.join(table.select(F.col("id").alias(side)), side, "left_semi")
@@ -280,7 +267,7 @@ def _measure(context: Context[RetrainConfig], vectors: dict[str, ScoringVectors]
         raise DataError(
             "setting audit.held_out_share: the last model knows none of the held-out pairs' users and items"
         )
-    users, seen = test.select(F.col(COLUMNS.user).alias("id")).distinct(), parts.train.select(*_PAIR)
+    users, seen = test.select(F.col(COLUMNS.user).alias("id")).distinct(), train.select(*_PAIR)
     settings = MetricSettings((_LIST_LENGTH,), context.config.evaluation.relevant_from)
     measured = (
         evaluate_ranking(known.best(_LIST_LENGTH, seen, users), test, known.n_items, name, COLUMNS, settings)

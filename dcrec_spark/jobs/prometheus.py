@@ -4,16 +4,16 @@ The textfile collector of node_exporter reads it. Each run replaces it atomicall
 A file that cannot be written never fails a run.
 """
 
-import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import structlog
+
+from dcrec_spark.errors import DataError
+from dcrec_spark.storage.local import LocalFiles
 
 _log = structlog.get_logger()
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
@@ -57,13 +57,10 @@ def write_metrics(path: str | None, facts: Mapping[str, Any]) -> None:
     """Replace the metrics of the run before. Nothing without a path."""
     if path is None:
         return
-    making = Path(f"{path}.{uuid4().hex[:8]}.part")  # which the collector does not read
+    files = LocalFiles()
     try:
-        making.parent.mkdir(parents=True, exist_ok=True)
-        before = Path(path).read_text(encoding="utf-8") if Path(path).is_file() else ""
-        making.write_text(text_of(facts, before), encoding="utf-8")
-        os.replace(making, path)
-    except (OSError, UnicodeDecodeError) as error:
+        before = files.read(path).decode() if files.exists(path) else ""
+        files.make_directory(str(Path(path).parent))
+        files.write(path, text_of(facts, before).encode())
+    except (OSError, UnicodeDecodeError, DataError) as error:
         _log.warning("the metrics of the run could not be written", setting="run.metrics_file", reason=str(error))
-        with suppress(OSError):
-            making.unlink(missing_ok=True)

@@ -16,11 +16,11 @@ from pyspark.sql import functions as F
 from dcrec_spark.config.jobs import RetrainConfig
 from dcrec_spark.config.stages import exposure_params, outcome_params
 from dcrec_spark.errors import ConfigError, FitError
-from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
+from dcrec_spark.jobs.catalogue import note_catalogue, open_catalogue
 from dcrec_spark.jobs.features import Features, open_features
 from dcrec_spark.jobs.fit_checkpoints import checkpoints_of, remove_checkpoints
 from dcrec_spark.jobs.inputs import input_line, open_ratings, validate_input, window_of
-from dcrec_spark.jobs.job import Context, Job, NothingNew, Outputs
+from dcrec_spark.jobs.job import Catalogue, Context, Job, NothingNew, Outputs
 from dcrec_spark.jobs.model_audit import check_exposures, check_lists, compare_input, compare_models, hold_out
 from dcrec_spark.jobs.saved_model import FOLDER, SavedModel, load_model, load_previous
 from dcrec_spark.jobs.tables import factor_tables, list_tables, model_folder, reject_table, require_exposure
@@ -63,9 +63,9 @@ class Retrain(Job[RetrainConfig, RetrainInputs, AnyModel]):
     def extract(self, context: Context[RetrainConfig]) -> RetrainInputs:
         config, ratings = context.config, open_ratings(context)
         known = {side: ratings.select(f"{side}_id") for side in ("user", "item")}
-        catalogue = open_catalogue(context.run, config.recommend, config.input, known, context.cache)
+        catalogue = open_catalogue(context, known)
         inputs = RetrainInputs(ratings, _start_of_fit(context, ratings), catalogue, open_features(context, ratings))
-        _estimators(config, inputs, inputs.ratings, inputs.start)
+        _estimator(config, inputs, inputs.ratings, inputs.start)
         return inputs
 
     def transform(self, context: Context[RetrainConfig], inputs: RetrainInputs) -> Outputs[AnyModel]:
@@ -76,22 +76,25 @@ class Retrain(Job[RetrainConfig, RetrainInputs, AnyModel]):
         inputs.features.note(run, valid.ratings)
         skip_if_unchanged(context)
         compare_input(context)
-        parts = hold_out(context, valid.ratings)
-        _require_fillable_ranks(config, parts.train)
-        check_exposures(context, parts.train, _estimators(config, inputs, valid.ratings, inputs.start)[1])
-        model = _fit(context, inputs, parts.train)
+        train, held_out = hold_out(context, valid.ratings)
+        _require_fillable_ranks(config, train)
+        outcome = _estimator(config, inputs, valid.ratings, inputs.start)
+        check_exposures(context, train, outcome.getOrDefault("exposureModel"))
+        model = _fit(context, inputs, train)
         run.note_fits(model)
         note_catalogue(run, inputs.catalogue, model)
-        compare_models(context, model, parts)
-        check_lists(context, parts, *_estimators(config, inputs, valid.ratings, None))
+        if held_out is None:
+            check_lists(context, train, _estimator(config, inputs, train, None))
+        else:
+            compare_models(context, model, train, held_out)
         left_out = inputs.catalogue.left_out(valid.ratings if config.recommend.exclude_seen else None)
         tables = {
-            **list_tables(context, model, config.recommend, inputs.catalogue, left_out, parts.train),
+            **list_tables(context, model, config.recommend, inputs.catalogue, left_out, train),
             **factor_tables(model, run),
             "rejects": reject_table(valid, run),
         }
         folders = {FOLDER: model_folder(model, context.spark)}
-        return Outputs(tables, model, folders, left_out, inputs.catalogue, config.recommend.top_n, parts.train)
+        return Outputs(tables, model, folders, left_out, inputs.catalogue, config.recommend.top_n, train)
 
     def load(self, context: Context[RetrainConfig], outputs: Outputs[AnyModel]) -> str:
         where = super().load(context, outputs)
@@ -110,11 +113,8 @@ def skip_if_unchanged(context: Context[RetrainConfig]) -> None:
     A snapshot of an Iceberg or Delta table tells before a row is read. The fingerprint tells after validation.
     Raises NothingNew: they are the same.
     """
-    run = context.run
-    given = context.config.input
-    if given.unchanged != "skip":
-        return
-    if context.before is None or not is_comparable(context.before.record, run.job):
+    run, given = context.run, context.config.input
+    if given.unchanged != "skip" or context.before is None or not is_comparable(context.before.record, run.job):
         return
     last, this = context.before.record, run.facts("running", 0, None)
     same_version = this["versions"]["dcrec-spark"] == last["versions"]["dcrec-spark"]
@@ -190,7 +190,8 @@ def _start_of_fit(context: Context[RetrainConfig], ratings: DataFrame) -> SavedM
 def _fit(context: Context[RetrainConfig], inputs: RetrainInputs, ratings: DataFrame) -> AnyModel:
     """Fit both stages. Raises FitError: every prediction is the same."""
     config = context.config
-    outcome, exposure = _estimators(config, inputs, ratings, inputs.start)
+    outcome = _estimator(config, inputs, ratings, inputs.start)
+    exposure: PoissonFactorization = outcome.getOrDefault("exposureModel")
     iterations = {"exposure": config.exposure.max_iter, "outcome": config.outcome.max_iter}
     outcome.listener = exposure.listener = context.reporter.listener(iterations)
     outcome.checkpoints = exposure.checkpoints = checkpoints_of(context)
@@ -217,9 +218,9 @@ def _tells_items_apart(model: DeconfoundedMFModel) -> bool:
     return bool(max(found) > _NOTHING)
 
 
-def _estimators(
+def _estimator(
     config: RetrainConfig, inputs: RetrainInputs, ratings: DataFrame, start: SavedModel | None
-) -> tuple[DeconfoundedMF, PoissonFactorization]:
+) -> DeconfoundedMF:
     """Make both stages as configured. Raises ConfigError: the start does not fit, or an extra table can't be made."""
     shared = config.engine, config.run.seed, ratings.columns
     exposure = PoissonFactorization(**exposure_params(config.exposure, *shared))
@@ -240,4 +241,4 @@ def _estimators(
         outcome.checkInitialModel(ratings)
     except ConfigError as error:
         raise ConfigError(f"setting model.warm_start: {error}; null starts anew") from error
-    return outcome, exposure
+    return outcome

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.config.load import config_hash, resolved
-from dcrec_spark.config.secrets import masked_all
+from dcrec_spark.config.secrets import masked_leaves
 from dcrec_spark.config.sections import AuditConfig, JobConfig
 from dcrec_spark.data.validation.row_rules import ALL_DAYS, Window
 from dcrec_spark.errors import AuditError, DcrecError, InterruptedRun, interruption
@@ -33,8 +33,9 @@ from dcrec_spark.version import __version__
 RETRAIN = "retrain"
 # Of the rejects in the record of a run that is refused.
 _SAMPLED_ROWS, _SAMPLED_CHARACTERS = 10, 200
-# Facts with texts that others wrote, with secrets perhaps. The rest are numbers, names and times of this package.
-_TEXTS = frozenset({"rejects", "name", "error", "configuration", "warnings", "source", "audit", "features"})
+# Facts with texts that others wrote, with secrets perhaps. The configuration is masked already, the rest are numbers,
+# names and times of this package.
+_TEXTS = frozenset({"rejects", "name", "error", "warnings", "source", "audit", "features"})
 # Facts that the record has as the run has them.
 _AS_THEY_ARE = (
     *("model_version", "data_fingerprint", "counts", "reasons", "versions", "warnings", "intercept", "exposure_check"),
@@ -122,7 +123,6 @@ class Run:
 
     @classmethod
     def begin(cls, job: str, config: JobConfig, timings: Mapping[str, float]) -> "Run":
-        """Start the record of a run."""
         started = datetime.now(UTC)
         packages = {name: version(name) for name in _PACKAGES}
         versions = {"dcrec-spark": __version__, "python": platform.python_version(), **packages}
@@ -143,7 +143,6 @@ class Run:
 
     @property
     def run_date(self) -> date:
-        """The day of the tables."""
         return date.fromisoformat(str(self.config.run.run_date))
 
     @property
@@ -164,7 +163,6 @@ class Run:
         return f"{settings[:12]}-{self.data_fingerprint[:12]}"
 
     def serves(self, saved: SavedModel) -> None:
-        """Note the model that is served, and its size."""
         self.source = saved.source
         self.counts |= {"users": saved.model.numUsers, "items": saved.model.numItems}
         self._note_parameters(saved.model)
@@ -188,7 +186,6 @@ class Run:
         self.rejects = [row.asDict() for row in rows.collect()]
 
     def note_fits(self, model: AnyModel) -> None:
-        """Note the results of the fits, and what is wrong with them."""
         self.counts |= {"users": model.numUsers, "items": model.numItems}
         self._note_parameters(model)
         if isinstance(model, BlendModel):
@@ -206,7 +203,6 @@ class Run:
         self.warnings += filter(None, [warning, *map(str, model.degeneracies)])
 
     def note_check(self, check: PredictiveCheck) -> None:
-        """Note the figures of the exposure check."""
         self.exposure_check = {
             "passed": check.passed,
             "summary": check.summary,
@@ -243,7 +239,6 @@ class Run:
         return self.facts("published" if self.unchanged_since is None else "skipped", 0, None)
 
     def as_row(self, spark: SparkSession) -> DataFrame:
-        """Make the one row of the table ``runs``."""
         facts = self.facts("published", 0, None)
         now = {"staged_at": facts["finished_at"], "parameters": self.parameters}
         row = {name: (facts | now)[name] for name in schemas.RUNS.fieldNames()}
@@ -252,7 +247,6 @@ class Run:
         return spark.createDataFrame([row], schemas.RUNS)
 
     def failure_record(self, error: BaseException) -> dict[str, Any]:
-        """Return run.json of a run that ends with an error."""
         stop = interruption(error)
         why = f"{type(stop or error).__name__}: {message_of(stop or error)}"
         if stop is not None:
@@ -285,7 +279,7 @@ class Run:
             },
             "source": None if self.source is None else asdict(self.source),
         }
-        return {name: masked_all(fact) if name in _TEXTS else fact for name, fact in facts.items()}
+        return {name: masked_leaves(fact) if name in _TEXTS else fact for name, fact in facts.items()}
 
 
 def new_run_id(started: datetime, newest: str | None) -> str:

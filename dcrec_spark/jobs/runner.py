@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import structlog
 from pyspark.sql import SparkSession
@@ -53,7 +53,8 @@ def run_job(
     Returns the finished run. None after a dry run, and if the input has not changed (input.unchanged=skip).
     Raises DcrecError: the tables of before stay, and ``run.json`` under ``output.path/failed`` says why.
     """
-    run = Run.begin(job.name, config, reporter.new_run())
+    reporter.timings, reporter.done = {}, False
+    run = Run.begin(config.job, config, reporter.timings)
     traces, resources = nullcontext() if dry_run else leave_traces(run), ExitStack()
     with traces, explain_unreachable(), explain_full_disk(config), resources:
         output = output_path(config)
@@ -96,12 +97,6 @@ def leave_traces(run: Run) -> Iterator[None]:
         write_metrics(config.run.metrics_file, facts)
         raise
     write_metrics(config.run.metrics_file, run.success_record())
-
-
-def refuse(job: str, config: JobConfig, error: DcrecError) -> NoReturn:
-    """Leave the traces of a run whose settings are refused, and raise the error. config : what of them can be read."""
-    with leave_traces(Run.begin(job, config, {})):
-        raise error
 
 
 @contextmanager

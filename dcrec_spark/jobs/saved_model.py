@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.errors import ConfigError, DataError, naming
 from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.persistence.directory import open_directory, read_metadata
 from dcrec_spark.publish.current import CURRENT, RUN_PREFIX, PublishedRun, read_record, run_id_in, run_path
-from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_folder
+from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_manifest
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.protocol import Files
 
@@ -54,11 +54,9 @@ def load_model(spark: SparkSession, path: str, setting: str) -> SavedModel:
         folder = f"{run}/{FOLDER}"
     _require_undamaged(files, folder, setting)
     where = files.uri(folder)
-    try:
+    with naming(setting):
         is_blend = read_metadata(*open_directory(where, spark))["class"].endswith(f".{BlendModel.__name__}")
         model: AnyModel = BlendModel.load(where) if is_blend else DeconfoundedMFModel.load(where)
-    except DataError as error:
-        raise DataError(f"setting {setting}: {error}") from error
     parent, _, name = where.rpartition("/")
     record = (read_record(parent, spark) if name == FOLDER else None) or {}
     return SavedModel(model, Source(where, record.get("model_version") or model.uid, record.get("run_id")))
@@ -88,10 +86,8 @@ def _require_undamaged(files: Files, path: str, setting: str) -> None:
     """
     run, _, name = path.rpartition("/")
     if name == FOLDER and _is_of_a_run(files, run):
-        try:
-            check_folder(files, run, name)
-        except DataError as error:
-            raise DataError(f"setting {setting}: {error}") from error
+        with naming(setting):
+            check_manifest(files, run, f"{name}/")
 
 
 def _is_of_a_run(files: Files, directory: str) -> bool:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from dcrec_spark.config.jobs import FoldInConfig, RecommendJobConfig
 from dcrec_spark.data.listed import read_listed
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.jobs.catalogue import Catalogue, note_catalogue, open_catalogue
+from dcrec_spark.jobs.catalogue import note_catalogue, open_catalogue
 from dcrec_spark.jobs.features import Features, open_features
 from dcrec_spark.jobs.inputs import (
     ServedInputs,
@@ -27,7 +27,7 @@ from dcrec_spark.jobs.inputs import (
     require_ids_of,
     validate_input,
 )
-from dcrec_spark.jobs.job import Context, Outputs
+from dcrec_spark.jobs.job import Catalogue, Context, Outputs
 from dcrec_spark.jobs.run_record import fingerprint
 from dcrec_spark.jobs.tables import factor_tables, list_tables, reject_table, require_exposure
 from dcrec_spark.models.outcome.blend import AnyModel
@@ -81,7 +81,7 @@ class Recommend(ServingJob[RecommendJobConfig, RecommendInputs, None]):
             users = read_listed(spark, USERS, config.recommend.users, config.input, {"user": id_type})
             require_ids_of(saved.model, users, USERS, ("user",))
         known = {side: table.select("id") for side, table in zip(("user", "item"), saved.model.tables(), strict=True)}
-        catalogue = open_catalogue(context.run, config.recommend, config.input, known, context.cache)
+        catalogue = open_catalogue(context, known)
         return RecommendInputs(saved, ratings, users, catalogue)
 
     def transform(self, context: Context[RecommendJobConfig], inputs: RecommendInputs) -> Outputs[None]:
@@ -141,8 +141,7 @@ class FoldIn(ServingJob[FoldInConfig, FoldInInputs, None]):
         require_ids_of(saved.model, ratings, "input", ("user", "item"))
         as_trained(saved.model, ratings)
         items = saved.model.tables()[1].select("id")
-        config, known = context.config, {"user": ratings.select("user_id"), "item": items}
-        catalogue = open_catalogue(context.run, config.recommend, config.input, known, context.cache)
+        catalogue = open_catalogue(context, {"user": ratings.select("user_id"), "item": items})
         features = open_features(context, ratings, ("user",))
         features.of_model(saved.model, [], ("user",))
         return FoldInInputs(saved, ratings, catalogue, features)

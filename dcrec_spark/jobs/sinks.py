@@ -8,12 +8,10 @@ methods of :class:`~dcrec_spark.publish.warehouse.Warehouse`, a pydantic model `
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import entry_points
 from typing import Any
 
-import structlog
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
 from rich.console import Group, RenderableType
@@ -22,21 +20,18 @@ from rich.text import Text
 
 from dcrec_spark.config.load import validation_message
 from dcrec_spark.config.sections import JobConfig, PlacesConfig, WarehousesConfig
-from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
-from dcrec_spark.publish.current import published_run, run_id_in, run_path
+from dcrec_spark.errors import ConfigError
 from dcrec_spark.publish.delta import DeltaWarehouse
 from dcrec_spark.publish.hive import HiveWarehouse
 from dcrec_spark.publish.iceberg import IcebergWarehouse
-from dcrec_spark.publish.object_store import Output, open_output
+from dcrec_spark.publish.object_store import open_output
 from dcrec_spark.publish.several import Audit, BeforeEverywhere, Several
 from dcrec_spark.publish.warehouse import CatalogWarehouse, StoredRun, Warehouse
 from dcrec_spark.spark.session import build_session
 from dcrec_spark.storage.files import is_local
 from dcrec_spark.storage.hadoop import require_exclusive
 
-_log = structlog.get_logger()
 GROUP = "dcrec_spark.sinks"
-OUTPUT = "output"
 _CATALOGS: tuple[type[CatalogWarehouse], ...] = (HiveWarehouse, IcebergWarehouse, DeltaWarehouse)
 # Of two publishers at once these let one pass, so output.path, for the record alone, need not.
 _DECIDE = frozenset({"iceberg", "delta", "postgresql"})
@@ -119,70 +114,8 @@ def _open_other(
     return warehouse
 
 
-@dataclass(frozen=True)
-class Places:
-    """The directory and the warehouses that the settings name."""
-
-    spark: SparkSession | None
-    directory: Output
-    warehouses: Sequence[Warehouse]
-
-    def runs(self) -> dict[str, list[StoredRun]]:
-        """List the runs of each place, by the place's name, the newest first."""
-        return {OUTPUT: self._in_directory(), **{place.kind: place.runs() for place in self.warehouses}}
-
-    def _in_directory(self) -> list[StoredRun]:
-        files, root = self.directory.files, self.directory.root
-        try:
-            current = run_id_in(files, root)
-        except DataError as error:  # going back to a run is the cure
-            _log.warning(str(error))
-            current = None
-        runs = []
-        named = set(filter(None, [current]))  # it may be gone
-        for run_id in sorted(named.union(self.directory.run_ids()), reverse=True):
-            damage, record = None, {}
-            try:
-                record = published_run(self.directory.given, run_id, self.spark).record
-            except DataError as error:
-                damage = str(error)
-            there = (entry.name for entry in files.list(run_path(root, run_id)) if entry.is_directory)
-            tables = tuple(record.get("tables", there))
-            shown = (tables or (run_id,)) if run_id == current else ()
-            runs.append(StoredRun(run_id, str(record.get("run_date", "?")), tables, shown, damage))
-        return runs
-
-    def roll_back(self, run_id: str) -> None:
-        """Bring all places to a run that all of them hold, the directory last.
-
-        Raises DataError: a place does not hold the run, or it is damaged. Nothing has changed. DcrecError : a place
-        failed. Names the places that are on the run already.
-        """
-        held = self.runs()
-        lacking = [place for place, runs in held.items() if run_id not in {run.run_id for run in runs}]
-        if lacking:
-            everywhere = set.intersection(*({run.run_id for run in runs} for runs in held.values()))
-            known = ", ".join(sorted(everywhere, reverse=True)) or "none"
-            raise DataError(f"run {run_id} is not held in {', '.join(lacking)}; held everywhere: {known}")
-        if self.warehouses:  # before they change
-            self.directory.require_whole(run_id)
-        done: list[str] = []
-        with self.directory.publishing():
-            try:
-                for warehouse in self.warehouses:
-                    warehouse.restore(run_id)
-                    done.append(warehouse.kind)
-                self.directory.restore(run_id)
-            except DcrecError as error:
-                already = ", ".join(done) or "no place"
-                message = f"{error}; {already} is on run {run_id}: fix the cause, and run the same command again"
-                # A warehouse had the run just now: one that lacks it has removed it meanwhile.
-                is_gone = isinstance(error, DataError) and len(done) < len(self.warehouses)
-                raise (ConflictError if is_gone else type(error))(message) from error
-
-
 @contextmanager
-def open_places(config: PlacesConfig) -> Iterator[Places]:
+def open_places(config: PlacesConfig) -> Iterator[Several]:
     """Open what the settings name. Spark starts only if a place needs it. Raises ConfigError: names the setting."""
     output = output_path(config)
     needs_spark = any(getattr(config.warehouses, kind.kind) is not None for kind in _CATALOGS) or not is_local(output)
@@ -190,7 +123,7 @@ def open_places(config: PlacesConfig) -> Iterator[Places]:
     with _open_warehouses(config, spark, None) as warehouses:
         for warehouse in warehouses:
             warehouse.check()
-        yield Places(spark, open_output(output, spark), warehouses)
+        yield Several(spark, open_output(output, spark), warehouses)
 
 
 def table_of_runs(held: Mapping[str, Sequence[StoredRun]]) -> RenderableType:

@@ -12,9 +12,8 @@ from dcrec_spark.config.sections import ListsConfig, RankingConfig
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.data.validation.validate import Validated
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.jobs.catalogue import Catalogue
 from dcrec_spark.jobs.inputs import id_columns
-from dcrec_spark.jobs.job import TABLE, ConfigT, Context, last_lists
+from dcrec_spark.jobs.job import TABLE, Catalogue, ConfigT, Context, last_lists
 from dcrec_spark.jobs.run_record import Run
 from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
 from dcrec_spark.publish import schemas
@@ -144,10 +143,9 @@ def _with_changes(context: Context[ConfigT], tables: dict[str, DataFrame]) -> di
 
 def factor_tables(model: AnyModel, run: Run) -> dict[str, DataFrame]:
     """Make the published tables of both sides' factors."""
-    schema_of = {"user_factors": schemas.user_factors, "item_factors": schemas.item_factors}
     return {
-        name: _stamp(table, run, schema(table.schema["id"].dataType), name)
-        for (name, schema), table in zip(schema_of.items(), model.factorTables(), strict=True)
+        f"{side}_factors": _stamp(table, run, schemas.factors(side, table.schema["id"].dataType), f"{side}_factors")
+        for side, table in zip(("user", "item"), model.factorTables(), strict=True)
     }
 
 

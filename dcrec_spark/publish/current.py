@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_record, read_json
+from dcrec_spark.publish.manifest import MANIFEST, RECORD, check_manifest, read_json
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.protocol import Files
 
@@ -149,7 +149,7 @@ def read_record(run_directory: str, spark: SparkSession | None = None) -> dict[s
         return None
     # Before its checksum, so that an unreadable record is reported as that.
     record = read_json(files, f"{path}/{RECORD}")
-    check_record(files, path)
+    check_manifest(files, path, RECORD)
     return record
 
 

@@ -39,7 +39,6 @@ class DeltaWarehouse(CatalogWarehouse):
                 ) from error
 
     def now(self, table: str) -> str | None:
-        """Name the newest version."""
         if not self.exists(table):
             return None
         return str(self.spark.sql(f"DESCRIBE HISTORY {self.table(table)} LIMIT 1").collect()[0]["version"])
@@ -59,7 +58,6 @@ class DeltaWarehouse(CatalogWarehouse):
         return f"{self.namespace}.{table} version {self.now(table)}"
 
     def is_shown(self, staged: StagedTables, table: str) -> bool:
-        """Whether the newest version was written by the staged run."""
         versions = self._versions(table)
         run = _run_in(versions[max(versions)])
         return run is not None and run[0] == staged.run_id
@@ -83,7 +81,6 @@ class DeltaWarehouse(CatalogWarehouse):
         self.drop_abandoned(table, set())
 
     def holdings(self, table: str) -> list[tuple[str, str, str]]:
-        """List the versions in the table's history that runs have written."""
         versions = sorted(self._versions(table).items(), reverse=True)
         return [(str(version), *run) for version, metadata in versions if (run := _run_in(metadata)) is not None]
 

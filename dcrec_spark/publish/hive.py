@@ -30,11 +30,9 @@ class HiveWarehouse(CatalogWarehouse):
             )
 
     def now(self, table: str) -> str | None:
-        """Name the table that the view shows."""
         return self._properties(table)[SHOWN] if self.exists(table) else None
 
     def show(self, staged: StagedTables, table: str) -> str:
-        """Replace the view."""
         place, others = staged.places[table], [held for held in self.holdings(table) if held[1] != staged.run_id]
         self._replace_view(table, place, [(place, staged.run_id, str(self.run_date)), *others][: self.keep])
         return f"{self.namespace}.{table} from {place}"
@@ -65,12 +63,10 @@ class HiveWarehouse(CatalogWarehouse):
         self.drop_abandoned(table, {*held, self.now(table)}, min(held, default=""))
 
     def holdings(self, table: str) -> list[tuple[str, str, str]]:
-        """List the tables that the view can show."""
         listed = self._properties(table).get(HELD, "") if self.exists(table) else ""
         return [(place, run_id, day) for place, run_id, day in (run.split(" ") for run in listed.split(",") if run)]
 
     def published(self) -> list[str]:
-        """Name the views that were made here."""
         names = [str(row["viewName"]) for row in self.spark.sql(f"SHOW VIEWS IN {self.namespace}").collect()]
         return [name for name in names if SHOWN in self._properties(name)]
 

@@ -35,14 +35,12 @@ class IcebergWarehouse(CatalogWarehouse):
         super().check()
 
     def now(self, table: str) -> str | None:
-        """Name main's snapshot."""
         if not self.exists(table):
             return None
         heads = [ref["snapshot_id"] for ref in self._refs(table) if ref["name"] == MAIN]
         return str(heads[0]) if heads else "no snapshot"
 
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
-        """Write to a branch. Its head is the place."""
         branch = f"{BRANCH_PREFIX}{staged.token}"
         self.spark.sql(f"ALTER TABLE {self.table(table)} CREATE BRANCH `{branch}` RETAIN {BRANCH_DAYS} DAYS")
         writer = rows.writeTo(f"{self.table(table)}.branch_{branch}")
@@ -55,7 +53,6 @@ class IcebergWarehouse(CatalogWarehouse):
         return self.spark.sql(f"SELECT * FROM {self.table(table)} VERSION AS OF {int(staged.places[table])}")
 
     def show(self, staged: StagedTables, table: str) -> str:
-        """Forward main to the snapshot that was read back, and tag it."""
         branch, place = f"{BRANCH_PREFIX}{staged.token}", staged.places[table]
         if not self.is_shown(staged, table):
             # A fast-forward goes to the head of the branch, whatever that is by now.
@@ -85,7 +82,6 @@ class IcebergWarehouse(CatalogWarehouse):
                 self.spark.sql(f"ALTER TABLE {self.table(table)} DROP TAG IF EXISTS `{tag}`")
 
     def prune(self, table: str) -> None:
-        """Drop the tags of runs beyond those to be kept."""
         now = self.now(table)
         tagged = [row for row in self._snapshots(table) if row["tag"] is not None]
         for row in tagged[self.keep :]:

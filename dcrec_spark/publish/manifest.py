@@ -29,22 +29,30 @@ def fingerprint(files: Files, directory: str, rows: int = 0) -> PartFiles:
     return PartFiles(rows, sum(sizes.values()), sha256)
 
 
-def check_manifest(files: Files, directory: str) -> None:
-    """Compare the files of a run with its manifest. Raises DataError: names each missing, changed or foreign one."""
-    present = fingerprint(files, directory).sha256
-    present.pop(MANIFEST, None)
-    _require_equal(files, directory, "", present)
+def check_manifest(files: Files, directory: str, only: str = "") -> None:
+    """Compare the files of a run with its manifest. Raises DataError: names each missing, changed or foreign one.
 
-
-def check_folder(files: Files, directory: str, folder: str) -> None:
-    """Do as :func:`check_manifest` for one folder of a run."""
-    present = fingerprint(files, f"{directory}/{folder}").sha256
-    _require_equal(files, directory, f"{folder}/", {f"{folder}/{name}": sha256 for name, sha256 in present.items()})
-
-
-def check_record(files: Files, directory: str) -> None:
-    """Do as :func:`check_manifest` for the record of a run, which is there."""
-    _require_equal(files, directory, RECORD, {RECORD: files.sha256(f"{directory}/{RECORD}")})
+    only : a folder to compare, such as ``recommendations/``, or the record, which is there. Empty: all files.
+    """
+    found = [RECORD] if only == RECORD else _data_files(files, directory, only)
+    present = {name: files.sha256(f"{directory}/{name}") for name in found if name != MANIFEST}
+    path = f"{directory}/{MANIFEST}"
+    if not files.exists(path):
+        raise DataError(
+            f"{directory} holds no {MANIFEST}: it is not a whole run, and nobody can tell if its files are as they "
+            "were written; restore it from a backup"
+        )
+    manifest = read_sealed(files, path)
+    expected = {RECORD: str(manifest["record_sha256"])}
+    for name, part in {**manifest["tables"], **manifest["folders"]}.items():
+        expected |= {f"{name}/{file}": str(sha256) for file, sha256 in part["sha256"].items()}
+    problems = []
+    for name in sorted(expected.keys() | present.keys()):
+        if name.startswith(only) and expected.get(name) != present.get(name):
+            what = "missing" if name not in present else "changed" if name in expected else "not of this run"
+            problems.append(f"{name} is {what}")
+    if problems:
+        raise DataError(f"{directory} differs from its manifest: {'; '.join(problems)}")
 
 
 def sealed(content: Mapping[str, object]) -> bytes:
@@ -73,27 +81,6 @@ def read_json(files: Files, path: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise DataError(f"{path} is damaged: found {str(content)[:50]!r}, expected a JSON object; restore it")
     return content
-
-
-def _require_equal(files: Files, directory: str, prefix: str, present: Mapping[str, str]) -> None:
-    """Compare checksums with those of the manifest for names that begin with the prefix."""
-    path = f"{directory}/{MANIFEST}"
-    if not files.exists(path):
-        raise DataError(
-            f"{directory} holds no {MANIFEST}: it is not a whole run, and nobody can tell if its files are as they "
-            "were written; restore it from a backup"
-        )
-    manifest = read_sealed(files, path)
-    expected = {RECORD: str(manifest["record_sha256"])}
-    for name, part in {**manifest["tables"], **manifest["folders"]}.items():
-        expected |= {f"{name}/{file}": str(sha256) for file, sha256 in part["sha256"].items()}
-    problems = []
-    for name in sorted(expected.keys() | present.keys()):
-        if name.startswith(prefix) and expected.get(name) != present.get(name):
-            what = "missing" if name not in present else "changed" if name in expected else "not of this run"
-            problems.append(f"{name} is {what}")
-    if problems:
-        raise DataError(f"{directory} differs from its manifest: {'; '.join(problems)}")
 
 
 def to_json(content: object) -> bytes:

@@ -15,12 +15,12 @@ directory that never was current goes when nothing in it is younger than two day
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import CURRENT, RUN_PREFIX, newest_of, run_id_in, run_path
@@ -34,7 +34,7 @@ from dcrec_spark.publish.parquet import (
     write_manifest,
     write_parts,
 )
-from dcrec_spark.publish.protocol import Record, Save
+from dcrec_spark.publish.protocol import Folders, Record, Tables
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.hadoop import ObjectFiles
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, ChangedError, Objects
@@ -58,9 +58,7 @@ class ObjectStoreSink(DirectorySink):
         # Read after its version: a pointer that moves in between makes the commit fail, not pass.
         return Before(run_id_in(self.files, self.root), newest_of(super().run_ids()), version)
 
-    def stage(
-        self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save], base: Before | None = None
-    ) -> StagedRun:
+    def stage(self, run_id: str, tables: Tables, folders: Folders, base: Before | None = None) -> StagedRun:
         """Write to the run's directory. Raises ConfigError: a name can't be used. ConflictError: it exists."""
         require_names(run_id, tables, folders)
         self.check_writable()

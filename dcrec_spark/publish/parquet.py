@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from dcrec_spark.errors import ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import (
@@ -43,7 +43,7 @@ from dcrec_spark.publish.current import (
     run_path,
 )
 from dcrec_spark.publish.manifest import MANIFEST, RECORD, PartFiles, check_manifest, fingerprint, sealed, to_json
-from dcrec_spark.publish.protocol import Record, Save
+from dcrec_spark.publish.protocol import Folders, Record, Tables
 from dcrec_spark.storage.files import open_files
 from dcrec_spark.storage.protocol import TEMPORARY_PREFIX, Directories, Files
 from dcrec_spark.storage.staging import leased, remove_stale, require_writable, write_table
@@ -54,6 +54,7 @@ PUBLISHING = ".publishing"
 FAILED, SKIPPED = "failed", "skipped"
 STAGING_PREFIX = ".staging-"
 SETTING = "output.path"
+_Parts = dict[str, PartFiles]
 
 
 class Before(NamedTuple):
@@ -80,7 +81,7 @@ class StagedRun:
     run_id: str
     path: str
     base: str | None
-    tables: dict[str, PartFiles]
+    tables: _Parts
     folders: Mapping[str, PartFiles] = field(default_factory=dict)
     lease: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
     version: str | None = None
@@ -129,26 +130,22 @@ class DirectorySink:
             raise
 
     def removal_error(self, run_id: str) -> ConflictError:
-        """Tell of a run which went while somebody was about to go back to it."""
         return ConflictError(
             f"run {run_id} under {self.given} was removed meanwhile, by a run that keeps fewer: list the runs, and "
             "choose again"
         )
 
-    def add(self, staged: StagedRun, tables: Mapping[str, DataFrame]) -> None:
-        """Stage more tables."""
+    def add(self, staged: StagedRun, tables: Tables) -> None:
         require_names(staged.run_id, tables, {})
         staged.tables.update(write_parts(self.files, staged.path, tables, {})[0])
 
     def overtaken_error(self, staged: StagedRun) -> ConflictError:
-        """Return the error that tells of a run which another one has overtaken."""
         return ConflictError(
             f"run {staged.run_id} was not published: {self.given} went from run {staged.base} to run "
             f"{run_id_in(self.files, self.root)} after this one began; run again to publish over it"
         )
 
     def damage_error(self, staged: StagedRun, damage: Exception) -> DcrecError:
-        """Return the error that explains why a run was withdrawn."""
         now = "none is published" if staged.base is None else f"readers are back on run {staged.base}"
         return DcrecError(f"run {staged.run_id} was published, found damaged, and withdrawn ({now}): {damage}")
 
@@ -162,9 +159,7 @@ class ParquetSink(DirectorySink):
     def base(self) -> Before:
         return Before(run_id_in(self.files, self.root), newest_of(self.run_ids()))
 
-    def stage(
-        self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save], base: Before | None = None
-    ) -> StagedRun:
+    def stage(self, run_id: str, tables: Tables, folders: Folders, base: Before | None = None) -> StagedRun:
         """Write to a staging directory. Raises ConfigError: a name can't be used. DataError: rows are not seen."""
         require_names(run_id, tables, folders)
         files, root = self.files, self.root
@@ -227,7 +222,6 @@ class ParquetSink(DirectorySink):
             yield
 
     def remove_leftovers(self) -> None:
-        """Remove what publishers that died have left in their staging directories."""
         remove_stale(self.files, self.root, (STAGING_PREFIX, TEMPORARY_PREFIX))
 
     def prune(self, keep: int) -> list[str]:
@@ -288,7 +282,7 @@ def verify(run_directory: str, spark: SparkSession | None = None) -> None:
     check_manifest(files, path)
 
 
-def require_names(run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]) -> None:
+def require_names(run_id: str, tables: Tables, folders: Folders) -> None:
     """Refuse names that could lead out of the output. Raises ConfigError: names the name."""
     require_name("run_id", run_id, RUN_ID)
     for name in (*tables, *folders):
@@ -307,9 +301,7 @@ def write_manifest(staged: StagedRun, record: Record) -> None:
     staged.files.write(f"{staged.path}/{MANIFEST}", sealed(content))
 
 
-def write_parts(
-    files: Files, path: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save]
-) -> tuple[dict[str, PartFiles], dict[str, PartFiles]]:
+def write_parts(files: Files, path: str, tables: Tables, folders: Folders) -> tuple[_Parts, _Parts]:
     """Write tables and folders below a path, and take their checksums."""
     written, saved = {}, {}
     for name, table in tables.items():

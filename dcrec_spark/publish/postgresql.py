@@ -29,7 +29,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from dcrec_spark.errors import AuditError, ConfigError, ConflictError, DcrecError, require_extra
 from dcrec_spark.publish.manifest import to_json
-from dcrec_spark.publish.protocol import Record, Save
+from dcrec_spark.publish.protocol import Folders, Record, Tables
 from dcrec_spark.publish.warehouse import IDENTIFIER, StagedTables, StoredRun, Warehouse, first_line, staged_place
 
 require_extra("warehouse")
@@ -93,7 +93,7 @@ class PostgresqlWarehouse(Warehouse):
         lock_seconds: float = LOCK_SECONDS,
     ) -> None:
         super().__init__(namespace, keep, run_date)
-        self.spark = spark
+        self.spark: Any = spark
         self.server = server
         self.session = Session(server, namespace, self.setting, lock_seconds)
 
@@ -121,11 +121,7 @@ class PostgresqlWarehouse(Warehouse):
         self.session.close()
 
     def stage(
-        self,
-        run_id: str,
-        tables: Mapping[str, DataFrame],
-        folders: Mapping[str, Save],
-        base: Mapping[str, str] | None = None,
+        self, run_id: str, tables: Tables, folders: Folders, base: Mapping[str, str] | None = None
     ) -> StagedTables:
         """Load all tables, and read back what is there. Started again if the server went away in between."""
         stage = super().stage
@@ -137,13 +133,11 @@ class PostgresqlWarehouse(Warehouse):
             self._type_of(table, field.name, field.dataType)
 
     def now(self, table: str) -> str | None:
-        """Name the token that the view shows."""
         query = "select token from {schema}.dcrec_current where table_name = %s"
         row = self._run(self.session.connection(), query, table).fetchone()
         return None if row is None else str(row[0])
 
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
-        """Load the rows from the executors into a table of the run's own."""
         place = staged_place(table, staged.token)
         types = {field.name: sql.SQL(self._type_of(table, field.name, field.dataType)) for field in rows.schema}
         columns = sql.SQL(", ").join(sql.SQL("{} {}").format(sql.Identifier(name), of) for name, of in types.items())
@@ -189,7 +183,7 @@ class PostgresqlWarehouse(Warehouse):
         # What was written since the table was measured.
         pieces[-1] = f"ctid >= '({cuts[-1]},0)'::tid"
         options = self.server.jdbc()
-        frame = self._spark().read.jdbc(
+        frame: DataFrame = self.spark.read.jdbc(
             options.pop("url"), self._dotted(place), predicates=pieces, properties={**options, "fetchsize": "10000"}
         )
         return frame.select(*(f"`{field.name}`" for field in schema if not isinstance(field.dataType, MapType)))
@@ -257,8 +251,9 @@ class PostgresqlWarehouse(Warehouse):
         return differing
 
     def shown(self, table: str) -> DataFrame:
-        reader = self._spark().read.format("jdbc").options(**self.server.jdbc())
-        return reader.option("dbtable", self._dotted(table)).load()
+        options = {**self.server.jdbc(), "dbtable": self._dotted(table)}
+        shown: DataFrame = self.spark.read.format("jdbc").options(**options).load()
+        return shown
 
     def discard(self, staged: StagedTables) -> None:
         """Remove what is staged, unless it is shown or held. Where the server is away, that is left to the next run."""
@@ -311,7 +306,6 @@ class PostgresqlWarehouse(Warehouse):
         return [StoredRun(run_id, day, tuple(tables), tuple(current)) for run_id, day, tables, current in rows]
 
     def restore(self, run_id: str) -> None:
-        """Show all tables of an older run, in one transaction."""
         query = "select token, tables from {schema}.dcrec_runs where run_id = %s and published_at is not null"
         with self._swap(run_id) as connection:
             row = self._run(connection, query, run_id).fetchone()
@@ -348,11 +342,6 @@ class PostgresqlWarehouse(Warehouse):
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             return False
         return True
-
-    def _spark(self) -> SparkSession:
-        if self.spark is None:
-            raise AssertionError("a warehouse without a session lists runs and goes back to one, and writes nothing")
-        return self.spark
 
     def _dotted(self, place: str) -> str:
         return f'"{self.namespace}"."{place}"'

@@ -27,8 +27,10 @@ from typing import Protocol, TypeVar
 
 from pyspark.sql import DataFrame
 
+Tables = Mapping[str, DataFrame]
 # Writes something that is no table to the URI that it is given, a directory that does not exist yet.
 Save = Callable[[str], object]
+Folders = Mapping[str, Save]
 # A record is the content of run.json: plain values, lists and dictionaries.
 Record = Mapping[str, object]
 Staged = TypeVar("Staged")
@@ -41,9 +43,7 @@ class Sink(Protocol[Staged, Base]):
     def base(self) -> Base:
         """Note what readers have now."""
 
-    def stage(
-        self, run_id: str, tables: Mapping[str, DataFrame], folders: Mapping[str, Save], base: Base | None = None
-    ) -> Staged:
+    def stage(self, run_id: str, tables: Tables, folders: Folders, base: Base | None = None) -> Staged:
         """Write where no reader looks, and leave nothing on failure.
 
         base : what readers had when the run began. None: what they have now.
@@ -63,10 +63,10 @@ class Sink(Protocol[Staged, Base]):
 def publish(
     sink: Sink[Staged, Base],
     run_id: str,
-    tables: Mapping[str, DataFrame],
+    tables: Tables,
     record: Callable[[Staged], Record],
     audit: Callable[[Staged], None] | None = None,
-    folders: Mapping[str, Save] | None = None,
+    folders: Folders | None = None,
     base: Base | None = None,
 ) -> str:
     """Stage, audit, commit, verify. Whatever fails, readers have all of the old tables.

@@ -97,27 +97,16 @@ def vectors(id_type: DataType) -> StructType:
     return _table("id id, vector floats" + _OF_RUN, id=id_type)
 
 
-def user_factors(id_type: DataType) -> StructType:
-    """Factors of users, one row each. ``gamma`` weighs the confounder. Null: what the model does not have.
+def factors(side: str, id_type: DataType) -> StructType:
+    """Factors of users, or of items: one row each.
 
-    ``covariates``: composition of the user's exposure, then given features, scaled. ``slopes``: on the items'
-    covariates. Both are empty where the model has none.
+    ``gamma``, of users alone, weighs the confounder. ``covariates``: composition of the exposure, then given features,
+    scaled. ``slopes``: on the other side's covariates. Both are empty where the model has none. Exposure columns are
+    null without the confounder, ``bias`` without biases.
     """
-    return _factors("gamma double, ", id_type)
-
-
-def item_factors(id_type: DataType) -> StructType:
-    """Factors of items, one row each. Exposure columns are null without the confounder, ``bias`` without biases.
-
-    ``covariates`` and ``slopes`` are those of the item, as in ``user_factors``.
-    """
-    return _factors("", id_type)
-
-
-def _factors(of_side: str, id_type: DataType) -> StructType:
-    exposure = "exposure_shape doubles?, exposure_rate doubles?"
-    covariates = "slopes doubles, covariates doubles, "
-    return _table(f"id id, features doubles, bias double?, {covariates}{of_side}{exposure}{_OF_RUN}", id=id_type)
+    gamma = "gamma double, " if side == "user" else ""
+    columns = "id id, features doubles, bias double?, slopes doubles, covariates doubles, "
+    return _table(f"{columns}{gamma}exposure_shape doubles?, exposure_rate doubles?{_OF_RUN}", id=id_type)
 
 
 METRICS = _table(
@@ -141,19 +130,17 @@ RUNS = _table(
 )
 
 
+def differing_columns(found: StructType, expected: StructType) -> str | None:
+    """Say which columns differ by name or type. None: none does."""
+    there, wanted = ({field.name: field.dataType.simpleString() for field in of} for of in (found, expected))
+    names = sorted(name for name in there.keys() | wanted if there.get(name) != wanted.get(name))
+    one, other = (", ".join(f"{name} {of.get(name, 'is not there')}" for name in names) for of in (there, wanted))
+    return f"found {one}; expected {other}" if names else None
+
+
 def conform(frame: DataFrame, schema: StructType, table: str) -> DataFrame:
     """Put columns in the order of the schema. Raises DcrecError: one is missing, unexpected, or of another type."""
-    types = {field.name: field.dataType for field in frame.schema}
-    missing = [field.name for field in schema if field.name not in types]
-    unexpected = [name for name in types if name not in schema.fieldNames()]
-    if missing or unexpected:
-        raise DcrecError(
-            f"table {table}: missing columns {missing}, unexpected columns {unexpected}; expected {schema.fieldNames()}"
-        )
-    for field in schema:
-        if types[field.name].simpleString() != field.dataType.simpleString():
-            raise DcrecError(
-                f"table {table}, column {field.name}: found {types[field.name].simpleString()}, "
-                f"expected {field.dataType.simpleString()}"
-            )
+    differing = differing_columns(frame.schema, schema)
+    if differing is not None:
+        raise DcrecError(f"table {table}: {differing}")
     return frame.select(*(F.col(name) for name in schema.fieldNames()))

@@ -83,7 +83,6 @@ class Server:
         return {"url": self.url, "driver": "org.postgresql.Driver", **options}
 
     def without_secret(self, text: str) -> str:
-        """Mask the password in a text."""
         return text.replace(self.password, "***") if self.password else text
 
 
@@ -106,7 +105,6 @@ class Session:
         self._losses = 0
 
     def connection(self) -> psycopg.Connection:
-        """Return the open connection, or make one."""
         self._open = self._open or self.server.connect(f"{self.setting}.url")
         return self._open
 
@@ -169,8 +167,7 @@ class Session:
             if time.monotonic() > deadline:
                 raise DcrecError(
                     f"{self.setting}: the connection to {self.server.url} broke, and the server was not back after "
-                    f"{self.lock_seconds:g} s ({self.server.without_secret(first_line(error))}); run again, or raise "
-                    f"{self.setting}.lock_seconds"
+                    f"{self.lock_seconds:g} s ({self.server.without_secret(first_line(error))}); run again"
                 ) from error
             time.sleep(PAUSE_SECONDS)
 
@@ -195,7 +192,6 @@ class Session:
         return held
 
     def release(self, connection: psycopg.Connection, token: str) -> None:
-        """Release a token that this connection holds."""
         self._lock(connection, "pg_advisory_unlock", token)
 
     def has_holder(self, connection: psycopg.Connection, token: str) -> bool:
@@ -205,6 +201,5 @@ class Session:
         return self._lock(connection, "pg_try_advisory_xact_lock", token).fetchone() != (True,)
 
     def _lock(self, connection: psycopg.Connection, function: LiteralString, what: str) -> psycopg.Cursor[Any]:
-        """Call a function of PostgreSQL's advisory locks."""
         key = f"dcrec-spark {self.namespace} {what}"
         return connection.execute(f"select {function}(hashtextextended(%s, 0))", [key])

@@ -10,21 +10,23 @@ shown. A commit that fails puts the places before it back. A process that is kil
 runs. The same command, or ``dcrec rollback``, brings them together again: a run replaces what it finds.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from dcrec_spark.errors import AuditError
-from dcrec_spark.publish.current import run_id_in
+from dcrec_spark.errors import AuditError, ConflictError, DataError, DcrecError
+from dcrec_spark.publish.current import published_run, run_id_in, run_path
 from dcrec_spark.publish.object_store import Output
 from dcrec_spark.publish.parquet import Before, StagedRun
-from dcrec_spark.publish.protocol import Record, Save
-from dcrec_spark.publish.warehouse import StagedTables, Warehouse
+from dcrec_spark.publish.protocol import Folders, Record, Tables
+from dcrec_spark.publish.warehouse import StagedTables, StoredRun, Warehouse
 from dcrec_spark.storage.staging import content_of
 
-Audit = Callable[[StagedRun], Mapping[str, DataFrame]]
+Audit = Callable[[StagedRun], Tables]
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,14 @@ class StagedEverywhere:
 
 @dataclass(frozen=True)
 class Several:
-    """Sink of the protocol that publishes to several.
+    """Sink of the protocol that publishes to several, lists their runs, and goes back to one.
 
-    spark : session of the tables. directory : where the record goes. warehouses : further places. audit : refuses the
-    tables that are staged in the directory, and returns more tables, which tell what it found.
+    spark : session of the tables. None is enough to list and to go back, if no place needs one. directory : where the
+    record goes. warehouses : further places. audit : refuses the tables that are staged in the directory, and returns
+    more tables, which tell what it found.
     """
 
-    spark: SparkSession
+    spark: SparkSession | None
     directory: Output
     warehouses: Sequence[Warehouse] = ()
     audit: Audit | None = None
@@ -60,11 +63,7 @@ class Several:
         return BeforeEverywhere(self.directory.base(), {place.kind: place.base() for place in self.warehouses})
 
     def stage(
-        self,
-        run_id: str,
-        tables: Mapping[str, DataFrame],
-        folders: Mapping[str, Save],
-        base: BeforeEverywhere | None = None,
+        self, run_id: str, tables: Tables, folders: Folders, base: BeforeEverywhere | None = None
     ) -> StagedEverywhere:
         """Write to the directory, audit it, write to the warehouses. Raises AuditError: refused, or one differs."""
         before = base or self.base()
@@ -81,6 +80,7 @@ class Several:
     def _stage_warehouses(self, run_id: str, staged: StagedEverywhere, before: BeforeEverywhere) -> None:
         if not self.warehouses:
             return
+        assert self.spark is not None
         rows = {name: self.spark.read.parquet(staged.directory.uri(name)) for name in staged.directory.tables}
         expected = {name: content_of(table) for name, table in rows.items()}
         for warehouse in self.warehouses:
@@ -147,6 +147,59 @@ class Several:
             for warehouse in self.warehouses:
                 if warehouse.kind in staged.warehouses:
                     cleanup.callback(warehouse.discard, staged.warehouses[warehouse.kind])
+
+    def runs(self) -> dict[str, list[StoredRun]]:
+        """List the runs of each place, by the place's name, the newest first."""
+        return {"output": self._in_directory(), **{place.kind: place.runs() for place in self.warehouses}}
+
+    def _in_directory(self) -> list[StoredRun]:
+        files, root = self.directory.files, self.directory.root
+        try:
+            current = run_id_in(files, root)
+        except DataError as error:  # going back to a run is the cure
+            _log.warning(str(error))
+            current = None
+        runs = []
+        named = set(filter(None, [current]))  # it may be gone
+        for run_id in sorted(named.union(self.directory.run_ids()), reverse=True):
+            damage, record = None, {}
+            try:
+                record = published_run(self.directory.given, run_id, self.spark).record
+            except DataError as error:
+                damage = str(error)
+            there = (entry.name for entry in files.list(run_path(root, run_id)) if entry.is_directory)
+            tables = tuple(record.get("tables", there))
+            shown = (tables or (run_id,)) if run_id == current else ()
+            runs.append(StoredRun(run_id, str(record.get("run_date", "?")), tables, shown, damage))
+        return runs
+
+    def roll_back(self, run_id: str) -> None:
+        """Bring all places to a run that all of them hold, the directory last.
+
+        Raises DataError: a place does not hold the run, or it is damaged. Nothing has changed. DcrecError : a place
+        failed. Names the places that are on the run already.
+        """
+        held = self.runs()
+        lacking = [place for place, runs in held.items() if run_id not in {run.run_id for run in runs}]
+        if lacking:
+            everywhere = set.intersection(*({run.run_id for run in runs} for runs in held.values()))
+            known = ", ".join(sorted(everywhere, reverse=True)) or "none"
+            raise DataError(f"run {run_id} is not held in {', '.join(lacking)}; held everywhere: {known}")
+        if self.warehouses:  # before they change
+            self.directory.require_whole(run_id)
+        done: list[str] = []
+        with self.directory.publishing():
+            try:
+                for warehouse in self.warehouses:
+                    warehouse.restore(run_id)
+                    done.append(warehouse.kind)
+                self.directory.restore(run_id)
+            except DcrecError as error:
+                already = ", ".join(done) or "no place"
+                message = f"{error}; {already} is on run {run_id}: fix the cause, and run the same command again"
+                # A warehouse had the run just now: one that lacks it has removed it meanwhile.
+                is_gone = isinstance(error, DataError) and len(done) < len(self.warehouses)
+                raise (ConflictError if is_gone else type(error))(message) from error
 
     def _is_published(self, staged: StagedEverywhere) -> bool:
         """Whether readers of the directory have the run: then it is done, whatever signal came since."""

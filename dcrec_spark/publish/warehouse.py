@@ -20,7 +20,8 @@ from pyspark.sql.types import StructType
 
 from dcrec_spark.errors import ConfigError, ConflictError, DataError, DcrecError
 from dcrec_spark.publish.current import RUN_ID, TABLE_NAME, require_name
-from dcrec_spark.publish.protocol import Record, Save
+from dcrec_spark.publish.protocol import Folders, Record, Tables
+from dcrec_spark.publish.schemas import differing_columns
 from dcrec_spark.spark.failures import reason
 from dcrec_spark.storage.staging import Content, content_of
 
@@ -71,7 +72,6 @@ class Warehouse(ABC):
 
     @property
     def setting(self) -> str:
-        """Its name in the settings."""
         return f"warehouses.{self.kind}"
 
     def takes(self, table: str) -> bool:
@@ -142,11 +142,7 @@ class Warehouse(ABC):
         return {table: run.run_id for run in self.runs() for table in run.current}
 
     def stage(
-        self,
-        run_id: str,
-        tables: Mapping[str, DataFrame],
-        folders: Mapping[str, Save],
-        base: Mapping[str, str] | None = None,
+        self, run_id: str, tables: Tables, folders: Folders, base: Mapping[str, str] | None = None
     ) -> StagedTables:
         """Write all tables, and read back what is there. Raises ConflictError: readers have another run than then."""
         require_name("run_id", run_id, RUN_ID)
@@ -200,11 +196,9 @@ class Warehouse(ABC):
             raise self.conflict(staged.run_id, f"{', '.join(moved)} changed after this run started staging")
 
     def conflict(self, run_id: str, why: str) -> ConflictError:
-        """Say that another publisher was first."""
         return ConflictError(f"{self.setting}: run {run_id} was not published: {why}; run again to publish over it")
 
     def unknown_run(self, run_id: str) -> DataError:
-        """Say that a run is not there, and which ones are."""
         held = ", ".join(run.run_id for run in self.runs()) or "none"
         return DataError(f"{self.setting}: run {run_id} is not held in {self.namespace}; held are: {held}")
 
@@ -300,10 +294,14 @@ class CatalogWarehouse(TableByTable):
         """Nothing: the session is its maker's to stop."""
 
     def prepare(self, table: str, rows: DataFrame) -> None:
-        if self.exists(table):
-            self.require_same_columns(table, rows)
-        else:
+        """Make an empty table, or compare columns. Raises ConfigError: the table that is there has others."""
+        if not self.exists(table):
             rows.limit(0).writeTo(self.table(table)).using(self.format).create()
+        elif differing := differing_columns(self.spark.table(self.table(table)).schema, rows.schema):
+            raise ConfigError(
+                f"{self.setting}: table {self.namespace}.{table} has other columns than the run: {differing}: alter "
+                "the table, or publish to another namespace"
+            )
 
     def write(self, staged: StagedTables, table: str, rows: DataFrame) -> str:
         place = staged_place(table, staged.token)
@@ -318,7 +316,6 @@ class CatalogWarehouse(TableByTable):
         return f"{quoted(self.namespace)}.`{name}`"
 
     def exists(self, name: str) -> bool:
-        """Whether the catalog has a table or view of this name."""
         return self.spark.catalog.tableExists(self.table(name))
 
     def shown(self, table: str) -> DataFrame:
@@ -326,7 +323,6 @@ class CatalogWarehouse(TableByTable):
         return self.spark.table(self.table(table))
 
     def table_names(self, pattern: str = "*") -> list[str]:
-        """Name the tables of the database."""
         found = self.spark.sql(f"SHOW TABLES IN {quoted(self.namespace)} LIKE '{pattern}'").collect()
         return [str(row["tableName"]) for row in found]
 
@@ -340,22 +336,6 @@ class CatalogWarehouse(TableByTable):
         for place in self.places_of(table):
             if place not in stay and (place < before or is_abandoned(place)):
                 self.spark.sql(f"DROP TABLE IF EXISTS {self.table(place)}")
-
-    def require_same_columns(self, table: str, rows: DataFrame) -> None:
-        """Refuse rows with other columns than the table that is there. Raises ConfigError: names them."""
-        there, given = (
-            {field.name: field.dataType.simpleString() for field in frame.schema}
-            for frame in (self.spark.table(self.table(table)), rows)
-        )
-        if there != given:
-            differing = sorted(name for name in there.keys() | given if there.get(name) != given.get(name))
-            found, expected = (
-                ", ".join(f"{name} {of.get(name, 'is not there')}" for name in differing) for of in (there, given)
-            )
-            raise ConfigError(
-                f"{self.setting}: table {self.namespace}.{table} has other columns than the run: found {found}; "
-                f"expected {expected}: alter the table, or publish to another namespace"
-            )
 
 
 def new_token() -> str:

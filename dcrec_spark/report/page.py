@@ -104,13 +104,6 @@ class ReportFacts:
     fit_timings: Mapping[str, float]  # seconds by step of the run that fitted the model
 
 
-class Group(NamedTuple):
-    """Measures that share a table."""
-
-    caption: str
-    measures: Sequence[str]
-
-
 def render(facts: ReportFacts) -> str:
     """Render the page as HTML.
 
@@ -206,18 +199,18 @@ def _measures(estimates: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
     return list(dict.fromkeys(measure for of_model in estimates.values() for measure in of_model))
 
 
-def measure_groups(estimates: Mapping[str, Mapping[str, Estimate]]) -> list[Group]:
-    """Measures by table: rankings of test items, lists from the whole catalogue, errors."""
+def measure_groups(estimates: Mapping[str, Mapping[str, Estimate]]) -> dict[str, list[Measure]]:
+    """Measures by the caption of their table: rankings of test items, lists from the whole catalogue, errors."""
     parsed = [Measure.parse(name) for name in _measures(estimates)]
     others = (MeasureKind.COVERAGE, *COMPOSITION)
     ranked = [measure for measure in parsed if measure.kind not in others and not measure.is_error]
-    groups = [
-        Group("Ranking of each user's test items", [m for m in ranked if not m.over_catalogue]),
-        Group("Lists of unseen items from the whole catalogue", [m for m in ranked if m.over_catalogue]),
-        Group("What these lists consist of", [m for m in parsed if m.kind in COMPOSITION]),
-        Group("Errors of predicted ratings (smaller is better)", [m for m in parsed if m.is_error]),
-    ]
-    return [group for group in groups if group.measures]
+    groups = {
+        "Ranking of each user's test items": [m for m in ranked if not m.over_catalogue],
+        "Lists of unseen items from the whole catalogue": [m for m in ranked if m.over_catalogue],
+        "What these lists consist of": [m for m in parsed if m.kind in COMPOSITION],
+        "Errors of predicted ratings (smaller is better)": [m for m in parsed if m.is_error],
+    }
+    return {caption: measures for caption, measures in groups.items() if measures}
 
 
 # A figure, its title, and a sentence on how to read it.

@@ -18,7 +18,6 @@ _FULL = ("No space left on device", "Disk quota exceeded", "DSQuotaExceededExcep
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and those behind it."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

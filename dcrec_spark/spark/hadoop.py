@@ -5,7 +5,7 @@ replace a file in one step on HDFS. FileContext can. What publishing needs is ma
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
@@ -37,7 +37,8 @@ class Entry(NamedTuple):
 class HadoopFileSystem:
     """The file system that ``uri``, which ``setting`` has, names. Paths are absolute, without scheme.
 
-    Methods raise OSError. Raises ConfigError: the session has no JVM.
+    Methods are those of :mod:`dcrec_spark.storage.protocol`, or what these are made of. They raise OSError.
+    Raises ConfigError: the session has no JVM.
     """
 
     def __init__(self, spark: SparkSession | None, uri: str, setting: str) -> None:
@@ -57,16 +58,13 @@ class HadoopFileSystem:
         self._root = f"{address.getScheme()}://{address.getAuthority() or ''}"
 
     def uri(self, path: str) -> str:
-        """Return the path with scheme and host, as Spark takes it."""
         return f"{self._root}{path}"
 
     def exists(self, path: str) -> bool:
-        """Whether a file or a directory has this name."""
         with _as_os_error(path):
             return bool(self._files.exists(self._path(path)))
 
     def list(self, path: str) -> list[Entry]:
-        """List what a directory holds, by name. Nothing when it does not exist."""
         try:
             with _as_os_error(path):
                 return sorted(
@@ -77,13 +75,12 @@ class HadoopFileSystem:
             return []
 
     def read(self, path: str) -> bytes:
-        """Read a whole file."""
-        with _as_os_error(path), self._open(path) as stream:
+        with _as_os_error(path), closing(self._files.open(self._path(path))) as stream:
             return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
 
     def sha256(self, path: str) -> str:
         """Hash a file inside the JVM, so that its bytes never pass to Python. Returns it in hex."""
-        with _as_os_error(path), self._open(path) as stream:
+        with _as_os_error(path), closing(self._files.open(self._path(path))) as stream:
             return str(self._jvm.org.apache.commons.codec.digest.DigestUtils.sha256Hex(stream))
 
     def create(self, path: str, content: bytes, overwrite: bool = False) -> None:
@@ -101,7 +98,6 @@ class HadoopFileSystem:
             return bool(self._files.hasPathCapability(place, f"{_CONDITION}.etag"))
 
     def version(self, path: str) -> str | None:
-        """Return what an object store calls the version of an object. None where there is no object."""
         try:
             with _as_os_error(path):
                 status = self._files.getFileStatus(self._path(path))
@@ -110,7 +106,6 @@ class HadoopFileSystem:
             return None
 
     def write_over(self, path: str, content: bytes, version: str | None) -> None:
-        """Write an object if it is there in this version (None: if it is not there). Raises ChangedError: it isn't."""
         builder = self._files.createFile(self._path(path)).overwrite(True)
         condition = (_CONDITION, "true") if version is None else (f"{_CONDITION}.etag", version)
         try:
@@ -134,7 +129,6 @@ class HadoopFileSystem:
             raise OSError(f"{path}: {message}") from error
 
     def make_directory(self, path: str) -> None:
-        """Create a directory, with its parents, unless it exists."""
         with _as_os_error(path):
             self._files.mkdirs(self._path(path))
 
@@ -148,7 +142,6 @@ class HadoopFileSystem:
             context.rename(self._path(source), self._path(target), chosen)
 
     def delete(self, path: str) -> None:
-        """Delete with all that is inside, if anything is there."""
         with _as_os_error(path):
             self._files.delete(self._path(path), True)  # recursive
 
@@ -163,14 +156,6 @@ class HadoopFileSystem:
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.uri(path or "/"))
-
-    @contextmanager
-    def _open(self, path: str) -> Iterator[Any]:
-        stream = self._files.open(self._path(path))
-        try:
-            yield stream
-        finally:
-            stream.close()
 
 
 def _write(stream: Any, content: bytes) -> None:

@@ -82,10 +82,7 @@ def require_checkpoint_directory(spark: SparkSession) -> None:
 
 def checkpoint_directory(spark: SparkSession) -> str | None:
     """Return where reliable checkpoints go. None without such a place."""
-    if not is_classic(spark):
-        return None
-    place: str | None = spark.sparkContext.getCheckpointDir()
-    return place
+    return spark.sparkContext.getCheckpointDir() if is_classic(spark) else None
 
 
 def set_checkpoint_directory(spark: SparkSession, path: str) -> None:

@@ -64,8 +64,7 @@ def _ask_worker(spark: SparkSession) -> dict[str, Any]:
         if problem is None:
             raise
         raise ConfigError(f"Python workers cannot run dcrec-spark: {problem}; {_what_to_set(spark)}") from error
-    found: dict[str, Any] = report
-    return found
+    return report
 
 
 def _probe() -> Callable[[Iterable[tuple[str, ...]]], Iterator[dict[str, Any]]]:

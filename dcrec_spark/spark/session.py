@@ -85,23 +85,16 @@ def build_session(
         return active
     if "spark.remote" in wanted or "SPARK_REMOTE" in os.environ:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for the workers of a server that this starts
-        return _builder({"spark.app.name": app_name, **wanted}).getOrCreate()
+        return SparkSession.builder.config(map={"spark.app.name": app_name, **wanted}).getOrCreate()
     settings = _settings(app_name, master, wanted)
     _prepare_process(settings)
     with without_incubator_warning():
         _start_jvm(settings)
-        session = _builder(settings).getOrCreate()
+        session = SparkSession.builder.config(map={**settings}).getOrCreate()
     if _is_submitted():
         _quieten()
     atexit.register(_stop, session)
     return session
-
-
-def _builder(settings: Mapping[str, str]) -> SparkSession.Builder:
-    builder = SparkSession.builder
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder
 
 
 def _settings(app_name: str, master: str | None, wanted: Mapping[str, str]) -> dict[str, str]:

@@ -77,7 +77,6 @@ class ObjectFiles(HadoopFileSystem):
             raise ConfigError(f"{setting} is {uri!r}, which cannot be opened ({error}); it needs {cure}") from error
 
     def write(self, path: str, content: bytes) -> None:
-        """Put the object."""
         self.create(path, content, overwrite=True)
 
     def make_directory(self, path: str) -> None:

@@ -18,7 +18,7 @@ from dcrec_spark.config.secrets import (
     is_secret_name,
     mask_secrets,
     mask_values,
-    masked_all,
+    masked_leaves,
     remember_secrets,
     secrets_in,
 )
@@ -142,7 +142,7 @@ def test_what_came_from_the_environment_is_masked_wherever_it_turns_up(monkeypat
         "/srv/nights/run.json, /srv/mornings": "/srv/nights/run.json, /srv/mornings",
     }.items():
         assert mask_values(text) == masked
-    assert masked_all({"a": ["tiger", 1, None, {"b": "(lion)"}]}) == {"a": ["***", 1, None, {"b": "(***)"}]}
+    assert masked_leaves({"a": ["tiger", 1, None, {"b": "(lion)"}]}) == {"a": ["***", 1, None, {"b": "(***)"}]}
     forget_secrets()
     assert mask_values("tiger") == "tiger"
 

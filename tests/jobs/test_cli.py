@@ -50,8 +50,8 @@ def test_every_job_is_a_command_and_its_script_the_same() -> None:
     for entry in JOBS:
         job = entry.load()
         assert isinstance(job, Job)
-        assert job.name == entry.command.replace("-", "_")
-        script = (ROOT / "jobs" / f"{job.name}.py").read_text(encoding="utf-8")
+        assert job.config_type.job == entry.command.replace("-", "_")
+        script = (ROOT / "jobs" / f"{job.config_type.job}.py").read_text(encoding="utf-8")
         assert f'main("{entry.command}")' in script
 
 

@@ -35,7 +35,7 @@ def tables_of(
     )  # fmt: skip
     tables = {
         "recommendations": spark.createDataFrame(lists, schemas.recommendations(StringType(), LongType())),
-        "item_factors": spark.createDataFrame(factors, schemas.item_factors(LongType())),
+        "item_factors": spark.createDataFrame(factors, schemas.factors("item", LongType())),
         "runs": spark.createDataFrame([row], schemas.RUNS),
     }
     return {name: tables[name] for name in names}

@@ -19,7 +19,7 @@ from dcrec_spark.config.jobs import EvaluateConfig
 from dcrec_spark.config.sections import InputConfig
 from dcrec_spark.data.listed import read_titles_file
 from dcrec_spark.data.read import read_ratings
-from dcrec_spark.errors import ConfigError, DataError
+from dcrec_spark.errors import ConfigError, DataError, naming
 from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram
 from dcrec_spark.evaluation.measures import Measure, MeasureKind
@@ -30,7 +30,6 @@ from dcrec_spark.jobs.inputs import (
     ServingJob,
     as_trained,
     load_served_model,
-    name_setting,
     open_ratings,
     other_input,
     require_ids_of,
@@ -73,7 +72,8 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs, ReportFacts]):
                 other = load_model(spark, settings.compare_with, "evaluation.compare_with")
                 context.resources.callback(other.model.release)
             ratings = open_ratings(context)
-            test = name_setting(TEST, lambda: read_ratings(spark, test_input(context.config)))
+            with naming(TEST):
+                test = read_ratings(spark, test_input(context.config))
             for model in filter(None, (saved, other)):
                 require_ids_of(model.model, ratings, "input", ("user", "item"))
                 require_ids_of(model.model, test, TEST, ("user", "item"))

@@ -55,7 +55,6 @@ class Comparison(NamedTuple):
 
     @property
     def model(self) -> AnyModel:
-        """The evaluated model."""
         return self.inputs.saved.model
 
     @property
@@ -118,9 +117,12 @@ def _mark(test: DataFrame, training: DataFrame, models: list[AnyModel]) -> DataF
 def _fit_baseline(
     context: Context[EvaluateConfig], model: AnyModel, training: DataFrame, features: Features
 ) -> AnyModel:
-    estimator = baseline_of(model).setParams(**features.params())
+    """Fit with the settings of the model, without a confounder."""
+    fitted_with = {param.name: value for param, value in model.extractParamMap().items()}
+    without = dict.fromkeys(("exposureModel", "initialModel", "validationIndicatorCol"))
+    params = {**fitted_with, **without, "adjustment": "none", "exposureWeight": 0.0}
     try:
-        baseline = estimator.fit(as_trained(model, training))
+        baseline = DeconfoundedMF(**params).setParams(**features.params()).fit(as_trained(model, training))
     except DataError as error:
         raise DataError(
             f"the baseline model could not be fitted to the training ratings (input): {error}; are they those of the "
@@ -128,13 +130,6 @@ def _fit_baseline(
         ) from error
     context.resources.callback(baseline.release)
     return baseline
-
-
-def baseline_of(model: AnyModel) -> DeconfoundedMF:
-    """Estimator of the baseline model: the settings of the model, without a confounder."""
-    fitted_with = {param.name: value for param, value in model.extractParamMap().items()}
-    without = dict.fromkeys(("exposureModel", "initialModel", "validationIndicatorCol"))
-    return DeconfoundedMF(**{**fitted_with, **without, "adjustment": "none", "exposureWeight": 0.0})
 
 
 CUTS = (5, 10)

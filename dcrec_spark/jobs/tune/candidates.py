@@ -36,7 +36,6 @@ class Candidate:
 
     @property
     def settings(self) -> str:
-        """All settings as text."""
         return f"{self.stage_one} {self.outcome.model_dump_json()}"
 
     def key(self, search: str) -> str:

@@ -9,12 +9,12 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.config.jobs import TuneConfig
-from dcrec_spark.config.stages import exposure_params, outcome_params
+from dcrec_spark.config.stages import EngineConfig, exposure_params, outcome_params
 from dcrec_spark.errors import DataError, FitError
 from dcrec_spark.evaluation.measures import Columns, Measure, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate, evaluate_ranking
@@ -44,17 +44,6 @@ class Split(NamedTuple):
 
     train: DataFrame
     validation: DataFrame
-
-
-class Fits(Protocol):
-    """A way to fit candidates."""
-
-    @property
-    def wave(self) -> int:
-        """Number of results that arrive, and are recorded, together."""
-
-    def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
-        """Yield each candidate with its result, in any order."""
 
 
 def split(config: TuneConfig, ratings: DataFrame, validation: DataFrame | None) -> Split:
@@ -89,13 +78,9 @@ def fits_in_memory(config: TuneConfig, candidates: Sequence[Candidate], columns:
     return not (("count" in columns and with_exposure) or ("propensity" in columns and weighted))
 
 
-# Params of both stages.
-Params = tuple[dict[str, Any], dict[str, Any] | None]
-
-
 @dataclass(frozen=True)
 class InMemory:
-    """Each trial is one task with all ratings in its memory."""
+    """Each trial is one task with all ratings in its memory. wave : results that are recorded together."""
 
     config: TuneConfig
     spark: SparkSession
@@ -119,11 +104,11 @@ class InMemory:
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Attempt]:
         """Yield results in the order of the candidates."""
-        params = [_params(self.config, candidate, []) for candidate in candidates]
-        stages = {c.stage_one: of_stage for c, (_, of_stage) in zip(candidates, params, strict=True) if of_stage}
+        shared: tuple[EngineConfig, int, list[str]] = self.config.engine, self.config.run.seed, []
+        stages = {c.stage_one: exposure_params(c.exposure, *shared) for c in candidates if c.exposure is not None}
         stage_ones = side_by_side(self.spark, self.ratings.train, list(stages.values()), try_exposure)
         exposures = dict(zip(stages, stage_ones, strict=True))
-        works = [(outcome, c.stage_one) for c, (outcome, _) in zip(candidates, params, strict=True)]
+        works = [(outcome_params(c.outcome, *shared), c.stage_one) for c in candidates]
         fit = partial(try_outcome, settings=metric_settings(self.config), length=list_length(self.config))
         with closing(side_by_side(self.spark, (self.ratings, exposures), works, fit)) as results:
             yield from zip(candidates, results, strict=True)
@@ -159,11 +144,10 @@ class OnCluster:
         ordered = sorted(candidates, key=lambda candidate: candidate.stage_one)
         for _, sharing in groupby(ordered, key=lambda candidate: candidate.stage_one):
             group = list(sharing)
-            _, params = _params(self.config, group[0], self.parts.train.columns)
             try:
                 model = None
-                if params is not None:
-                    estimator = PoissonFactorization(**params)
+                if (stage := group[0].exposure) is not None:
+                    estimator = PoissonFactorization(**exposure_params(stage, *self._shared()))
                     estimator.listener = ignore_progress
                     model = estimator.fit(self.parts.train)
             except FitError as error:
@@ -176,9 +160,12 @@ class OnCluster:
                 if model is not None:
                     model.release()
 
+    def _shared(self) -> tuple[EngineConfig, int, list[str]]:
+        return self.config.engine, self.config.run.seed, self.parts.train.columns
+
     def _fit(self, candidate: Candidate, exposure: PoissonFactorizationModel | None) -> Measured | FitError:
-        outcome, _ = _params(self.config, candidate, self.parts.train.columns)
-        estimator = DeconfoundedMF(**outcome, **self.features, exposureModel=exposure)
+        params = {**outcome_params(candidate.outcome, *self._shared()), **self.features}
+        estimator = DeconfoundedMF(**params, exposureModel=exposure)
         estimator.listener = ignore_progress
         start = time.perf_counter()
         try:
@@ -205,10 +192,8 @@ class OnCluster:
             model.release()
 
 
-def _params(config: TuneConfig, candidate: Candidate, columns: Sequence[str]) -> Params:
-    shared = config.engine, config.run.seed, columns
-    exposure = None if candidate.exposure is None else exposure_params(candidate.exposure, *shared)
-    return outcome_params(candidate.outcome, *shared), exposure
+# Ways to fit candidates: both yield each of them with its result, in any order.
+Fits = InMemory | OnCluster
 
 
 def _note_sizes(run: Run, config: TuneConfig, train: int, held_out: int, known: int) -> None:

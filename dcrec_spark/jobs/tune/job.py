@@ -21,16 +21,9 @@ from rich.text import Text
 
 from dcrec_spark.config.jobs import TuneConfig
 from dcrec_spark.data.read import read_ratings
-from dcrec_spark.errors import ConfigError, DataError, FitError
+from dcrec_spark.errors import ConfigError, DataError, FitError, naming
 from dcrec_spark.jobs.features import Features, open_features
-from dcrec_spark.jobs.inputs import (
-    input_line,
-    name_setting,
-    open_ratings,
-    other_input,
-    validate_input,
-    validate_other,
-)
+from dcrec_spark.jobs.inputs import input_line, open_ratings, other_input, validate_input, validate_other
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
 from dcrec_spark.jobs.run_record import Run, fingerprint
 from dcrec_spark.jobs.tables import reject_table, text_file
@@ -68,14 +61,15 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
 
     def extract(self, context: Context[TuneConfig]) -> TuneInputs:
         config, validation = context.config, None
-        if context.before is not None and (job := context.before.record["job"]) != self.name:
+        if context.before is not None and (job := context.before.record["job"]) != config.job:
             raise ConfigError(
                 f"setting output.path: {context.output!r} is where the job {job} publishes, and a search would replace "
                 "its tables for all who read the current run; choose another directory"
             )
         if config.tuning.validation_path is not None:
             given = other_input(config.input, config.tuning.validation_path, VALIDATION)
-            validation = name_setting(VALIDATION, lambda: read_ratings(context.spark, given))
+            with naming(VALIDATION):
+                validation = read_ratings(context.spark, given)
         ratings = open_ratings(context)
         inputs = TuneInputs(ratings, validation, draw_candidates(config), open_features(context, ratings))
         if config.tuning.split == "time" and "timestamp" not in inputs.ratings.columns:

@@ -53,7 +53,6 @@ class TrialRow:
 
     @classmethod
     def of(cls, candidate: Candidate, search: str, run_id: str, metric: str, result: Measured | FitError) -> "TrialRow":
-        """Make the row of a trial that has just finished."""
         parameters = json.dumps(dict(candidate.parameters), sort_keys=True)
         which = search, candidate.key(search), run_id, candidate.number, parameters, metric
         if isinstance(result, FitError):
@@ -66,7 +65,6 @@ class TrialRow:
 
     @property
     def done(self) -> bool:
-        """Whether the trial has a value."""
         return self.status == "done"
 
 
@@ -99,7 +97,6 @@ class Ledger:
         self.files.write(f"{self._directory}/{secrets.token_hex(8)}.parquet", buffer.getvalue())
 
     def count_others(self) -> int:
-        """Count the other searches with trials under this output."""
         return sum(of.is_directory and of.name != self.search for of in self.files.list(f"{self.root}/{FOLDER}"))
 
 
@@ -111,7 +108,6 @@ class SearchResult(NamedTuple):
 
     @property
     def best(self) -> TrialRow:
-        """The chosen trial."""
         return self.trials[0]
 
     def verdict(self) -> str:

@@ -16,6 +16,7 @@ from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of, family_of
 from dcrec_spark.models.fitting.attach import attach_confounder, attach_features
 from dcrec_spark.models.fitting.checks import observed, require_all_known, require_columns, require_ids_alike
+from dcrec_spark.models.fitting.factors import completed
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
@@ -32,7 +33,7 @@ from dcrec_spark.models.fitting.propensity import (
 from dcrec_spark.models.fitting.stages import FitCheckpoints, fit_factors, warm_start
 from dcrec_spark.models.outcome.lists import require_exposure_model
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.models.outcome.tables import FactorTables, completed
+from dcrec_spark.models.outcome.tables import FactorTables
 from dcrec_spark.models.params import OutcomeFitParams, initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
 from dcrec_spark.settings.tables import BIAS_REG, CONFOUNDER_REG, PRESETS, REG_PARAM

@@ -18,7 +18,6 @@ from dcrec_spark.models.fitting.facts import OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.layout_settings import layout_settings
-from dcrec_spark.models.outcome.fold_in import fold_in_rows
 from dcrec_spark.models.outcome.lists import RankedLists, require_exposure_model
 from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered
 from dcrec_spark.models.outcome.vectors import ScoringVectors, scoring_vectors
@@ -177,7 +176,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         >>> model.withUsers(folded).recommendationTable(2, seen=newcomer).count()
         2
         """
-        return fold_in_rows(self._fit_result(), dataset, features, new_is_user=True)
+        return self._fit_result().fold_in(dataset, features, new_is_user=True)
 
     def foldInItems(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
         """Fold in new items by the ratings of known users, as :meth:`foldInUsers` does users. Items have no gamma.
@@ -188,7 +187,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         >>> model.extended(items=model.foldInItems(new_item)).numItems
         7
         """
-        return fold_in_rows(self._fit_result(), dataset, features, new_is_user=False)
+        return self._fit_result().fold_in(dataset, features, new_is_user=False)
 
     def extended(self, users: DataFrame | None = None, items: DataFrame | None = None) -> "DeconfoundedMFModel":
         """Make a model with the users or items of a fold-in added to this one's. An id that it knows is replaced.

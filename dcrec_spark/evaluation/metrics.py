@@ -1,9 +1,6 @@
 """Metrics of predictions and of recommendations against held-out ratings, on Spark, with bootstrap intervals.
 
-:func:`evaluate` ranks each user's test items by their predictions, and measures the errors. :func:`evaluate_ranking`
-judges lists of recommendations drawn from the whole catalogue, which is what users get to see. Both take one job with
-one exchange of the rows, by user, and one of the errors, by item. Only sums reach the driver.
-
+Each takes one job with one exchange of the rows, by user, and one of the errors, by item. Only sums reach the driver.
 Users and items are identified by 64-bit hashes of their ids: with a million users, two collide with a probability of
 3e-8.
 """

@@ -1,16 +1,14 @@
 """The protocol of a family of models: everything in which one family differs from another.
 
 The loop (:mod:`dcrec_spark.engine.ascent`), the stages of a fit (:mod:`dcrec_spark.models.fitting.stages`), folding in,
-explaining, saving and warm starts are written once. They know rows, sums and tables, and a family their
-meaning:
+explaining, saving and warm starts are written once. They know rows, sums and tables, and a family their meaning:
 
     settings of an estimator ── Family.of ──> family
     family.steps(observed)                    the kernels of both sides, and what becomes of their sums
     family.table_of(memory)                   what a block remembers, as the columns of the model's table
     family.memory_of(columns)                 the way back: where warm starts, fold-ins and explanations begin
 
-A family holds plain settings only, for it travels to the workers. Its tables are made from arrays, by the same two
-functions in a worker of the cluster and in this process.
+A family holds plain settings only, for it travels to the workers, where its tables are made from arrays too.
 """
 
 from abc import ABC, abstractmethod

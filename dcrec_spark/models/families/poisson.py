@@ -1,10 +1,9 @@
 """Poisson factorization as families: the exposure model, and an outcome. Gamma posteriors of all factors.
 
     exposure    a_ui ~ Poisson(pi_u . lambda_i)
-    outcome     y_ui ~ Poisson(theta_u . beta_i + gamma_u a_hat_ui + beta_0), posterior means
+    outcome     y_ui ~ Poisson(theta_u . beta_i + gamma_u a_hat_ui + beta_0)
 
-The paper speaks of MAP estimates, with shapes below 1 the mode is degenerate, so that the posterior means stand in for
-it, as in Gopalan et al. 2015.
+Posterior means stand in for the paper's MAP estimates, as in Gopalan et al. 2015.
 """
 
 from collections.abc import Mapping

@@ -4,12 +4,8 @@
     fold in:  lay out -> fold_in (exposures)     -> attach_confounder -> fold_in (ratings)
 
 A fit ends with the very step by which a fold-in finds new rows, so that a training user who is folded in with the
-training ratings gets the fitted factors back.
-
-A fit goes on where it was interrupted: an estimator with the attribute ``checkpoints`` hands it the tables of both
-sides, what all pairs share, and the objectives so far. A later fit with the same settings and data asks for them,
-places them as a warm start places a model's, and sweeps on: its result is that of a fit that was never interrupted,
-beyond rounding.
+training ratings gets the fitted factors back. An estimator with the attribute ``checkpoints`` goes on where a fit with
+the same settings and data was interrupted: its result is that of a fit that never was, beyond rounding.
 """
 
 import logging

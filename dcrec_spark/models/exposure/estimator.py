@@ -108,11 +108,8 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
         """
         get = self.getOrDefault
         split = hold_out_exposures(dataset, get("userCol"), get("itemCol"), get("countCol"), share, seed)
-        model = self.fit(split.training)
-        try:
-            return model.predictiveCheck(split.exposures, replications, seed)
-        finally:
-            model.release()
+        with FitResources() as resources:
+            return resources.add(self.fit(split.training)).predictiveCheck(split.exposures, replications, seed)
 
     def heldOutLikelihood(
         self, dataset: DataFrame, ranks: Sequence[int], share: float = 0.2, seed: int = 0
@@ -138,11 +135,9 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
         split = hold_out_exposures(dataset, get("userCol"), get("itemCol"), get("countCol"), share, seed)
         found = {}
         for rank in ranks:
-            model = self.copy({self.rank: rank}).fit(split.training)
-            try:
+            with FitResources() as resources:
+                model = resources.add(self.copy({self.rank: rank}).fit(split.training))
                 found[rank] = held_out_likelihood(model, split.exposures, share)
-            finally:
-                model.release()
         return found
 
 

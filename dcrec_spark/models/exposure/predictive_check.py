@@ -139,11 +139,10 @@ def check_exposures(model: Any, exposures: DataFrame, replications: int, seed: i
     if isinstance(replications, bool) or not isinstance(replications, int) or replications < FEWEST_REPLICATIONS:
         raise ConfigError(f"replications: found {replications!r}, expected a whole number >= {FEWEST_REPLICATIONS}")
     users, items, count = model.userFactors, model.itemFactors, model.getOrDefault("countCol")
-    with FitResources() as resources:
-        resources.enter(few_partitions(exposures.sparkSession))
+    with few_partitions(exposures.sparkSession), FitResources() as resources:
         pairs = resources.cache(_pairs(exposures, model))
         rows, share = _require_usable(pairs, count)
-        resources.enter(few_partitions(exposures.sparkSession, PAIR_BYTES * rows))
+        resources.enter_context(few_partitions(exposures.sparkSession, PAIR_BYTES * rows))
         item_ids = resources.add_cached(index_ids(items, "id"))
         # The places of items, null where one is not in the model.
         at = item_ids.select(F.col("id").alias("item_id"), F.col("idx").alias("item_idx"))

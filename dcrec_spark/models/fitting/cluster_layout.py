@@ -125,7 +125,7 @@ def lay_out_on_cluster(
     """
     spark, nonzeros, ids = pairs.sparkSession, checked.nonzeros, dict(given)
     with FitResources() as scratch:
-        resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros))
+        resources.enter_context(few_partitions(spark, PAIR_BYTES * nonzeros))
         named = {name: pairs.select(F.col(f"{name}_id").alias("id")) for name in OTHER if name not in given}
         found = {**given, **{name: scratch.cache(frame.distinct()) for name, frame in named.items()}}
         counts = [found[name].agg(F.lit(name), F.count("*")) for name in OTHER]
@@ -136,7 +136,7 @@ def lay_out_on_cluster(
             ids[name] = resources.add_cached(index_ids(found[name], "id") if few is None else few.persist())
         if not given:
             require_two(rows)
-        resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
+        resources.enter_context(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
         number_bytes = np.dtype(settings.precision).itemsize
         sizes = nonzeros, settings.width, *task_memory(spark), number_bytes, settings.a_hats
         least = {name: least_blocks(rows[name], rows[other], *sizes) for name, other in OTHER.items()}

@@ -305,11 +305,10 @@ class Blend(Estimator[BlendModel]):
         ids = [quoted(name).cast("string") for name in (user, item)]
         is_held_out = F.pmod(F.xxhash64(F.lit(self.seed), *ids), F.lit(_PARTS)) < self.validationShare * _PARTS
         first = self._fit_members(self.members, dataset.where(~is_held_out), "weights")
-        try:
-            weights, errors = self._choose(first, dataset.where(is_held_out), rating)
-        finally:
+        with FitResources() as resources:
             for model in first.values():
-                model.release()
+                resources.add(model)
+            weights, errors = self._choose(first, dataset.where(is_held_out), rating)
         chosen = {name: self.members[name] for name, weight in weights.items() if weight > 0}
         members = self._fit_members(chosen, dataset, "blend")
         blend = BlendModel(members, weights, errors)

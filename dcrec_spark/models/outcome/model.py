@@ -205,8 +205,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         >>> model.extended(users=model.foldInUsers(newcomer)).numUsers
         7
         """
-        with FitResources() as resources:
-            resources.enter(self._few_partitions())
+        with self._few_partitions(), FitResources() as resources:
             tables = [
                 table if new is None else numbered(new, resources, table, keep=True)
                 for table, new in zip(self.tables(), (users, items), strict=True)
@@ -216,8 +215,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
     def withUsers(self, users: DataFrame) -> "DeconfoundedMFModel":
         """Make a model with the users of :meth:`foldInUsers` in place of this one's, which has to outlive it."""
         known, items = self.tables()
-        with FitResources() as resources:
-            resources.enter(self._few_partitions())
+        with self._few_partitions(), FitResources() as resources:
             return self._with_tables(FactorTables.cached(numbered(users, resources, known, keep=False), items))
 
     def explain(self, pairs: DataFrame, ratings: DataFrame, n: int = 5) -> DataFrame:

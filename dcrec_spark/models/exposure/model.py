@@ -164,13 +164,8 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         return folded
 
     def _saved(self) -> Saved:
-        facts = {
-            "elboHistory": self.elboHistory,
-            "validationHistory": self.validationHistory,
-            "degeneracies": as_json(self.degeneracies),
-            "converged": self.converged,
-            "elbo": self.elbo,
-        }
+        names = ("elboHistory", "validationHistory", "degeneracies", "converged", "elbo")
+        facts = {name: as_json(getattr(self, name)) for name in names}
         return Saved({"users": self.userFactors, "items": self.itemFactors}, facts)
 
     @classmethod

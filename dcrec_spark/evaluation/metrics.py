@@ -250,21 +250,13 @@ def join_predictions(
 ) -> DataFrame:
     """Predictions of several models for the same test ratings, side by side.
 
-    Parameters
-    ----------
-    frames : dict of DataFrames
-        Name of a model -> its ``user, item, rating, prediction``.
-    columns : Columns
-        Names of the columns of users, items and test ratings in each frame.
-    prediction : str
-        Column of the predictions in each frame.
+    frames : name of a model -> its ``user, item, rating, prediction``.
+    columns : names of the columns of users, items and test ratings in each frame.
+    prediction : column of the predictions in each frame.
 
-    Returns
-    -------
-    DataFrame
-        The columns of ``columns`` and one for each model, called as the model. A pair that some frame lacks gets no
-        prediction there, so that ``evaluate`` refuses it or drops it for all. Where frames disagree about the rating
-        it is null, and refused.
+    Returns the columns of ``columns`` and one for each model, called as the model. A pair that some frame lacks gets no
+    prediction there, so that ``evaluate`` refuses it or drops it for all. Where frames disagree about the rating it is
+    null, and refused.
 
     Examples
     --------

@@ -116,20 +116,12 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
     ) -> dict[int, float]:
         """Judge ranks by held-out exposures: fit each rank to the others. The largest value is the best.
 
-        Parameters
-        ----------
-        dataset : DataFrame
-            The columns of a fit.
-        ranks : sequence of int
-            To compare, on one split.
-        share, seed
-            Of the exposures that are held out, in (0, 1), and of the split.
+        dataset : the columns of a fit.
+        ranks : to compare, on one split.
+        share, seed : of the exposures that are held out, in (0, 1), and of the split.
 
-        Returns
-        -------
-        dict
-            Rank -> Poisson log-likelihood of all pairs' held-out parts at the posterior means, divided by the number of
-            held-out exposures. Users and items without an exposure in training are left out.
+        Returns rank -> Poisson log-likelihood of all pairs' held-out parts at the posterior means, divided by the
+        number of held-out exposures. Users and items without an exposure in training are left out.
         """
         get = self.getOrDefault
         split = hold_out_exposures(dataset, get("userCol"), get("itemCol"), get("countCol"), share, seed)

@@ -194,10 +194,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
 
         The exposure model stays as it is, and so does this model, which has to outlive the new one.
 
-        Parameters
-        ----------
-        users, items : DataFrame, optional
-            Results of :meth:`foldInUsers` and :meth:`foldInItems`.
+        users, items : results of :meth:`foldInUsers` and :meth:`foldInItems`.
 
         Examples
         --------

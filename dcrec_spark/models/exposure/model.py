@@ -40,20 +40,13 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
     The factors of a fit stay cached while the model or a copy is referred to. The next fit releases what is left
     behind. :meth:`release` does it at once for this model.
 
-    Parameters
-    ----------
-    userFactors, itemFactors : DataFrame[id, shape: array<double>, rate: array<double>]
-        The Gamma posteriors of pi and lambda, ``rank`` components a row. E[pi] = shape / rate.
-    elboHistory : list[float]
-        The ELBO after each iteration, all terms.
-    validationHistory : list[float], optional
-        The held-out pairs' mean negative log likelihood after each iteration. Empty without any.
-    degeneracies : list[Degeneracy], optional
-        What is wrong with the factors. ``str`` of each is a sentence.
-    converged : bool, optional
-        Whether the ELBO converged, or the held-out loss ended the fit. False if the iterations ran out before.
-    elbo : float, optional
-        The ELBO of these factors, whose users converged after the last iteration. None after no iteration.
+    userFactors, itemFactors : ``id, shape: array<double>, rate: array<double>``: the Gamma posteriors of pi and lambda,
+        ``rank`` components a row. E[pi] = shape / rate.
+    elboHistory : the ELBO after each iteration, all terms.
+    validationHistory : the held-out pairs' mean negative log likelihood after each iteration. Empty without any.
+    degeneracies : what is wrong with the factors. ``str`` of each is a sentence.
+    converged : whether the ELBO converged, or the held-out loss ended the fit. False if the iterations ran out before.
+    elbo : the ELBO of these factors, whose users converged after the last iteration. None after no iteration.
 
     Examples
     --------

@@ -260,15 +260,10 @@ class Blend(Estimator[BlendModel]):
     weight is above 0, to all ratings. Members with the same exposure model share one fit of it. Members that differ in
     their assumptions alone share the blocks of the ratings. All have to name their columns alike.
 
-    Parameters
-    ----------
-    members : dict[str, DeconfoundedMF] or None
-        Name -> estimator, at most 10. None: without the confounder, with its reconstruction, with its logarithm, with
-        logarithm and factors (the defaults of :class:`DeconfoundedMF`), and these without an intercept.
-    validationShare : float
-        Share of the ratings that are held out, by a hash of the ids.
-    seed : int
-        Of the split, and of the members where these are not given.
+    members : name -> estimator, at most 10. None: without the confounder, with its reconstruction, with its logarithm,
+        with logarithm and factors (the defaults of :class:`DeconfoundedMF`), and these without an intercept.
+    validationShare : share of the ratings that are held out, by a hash of the ids.
+    seed : of the split, and of the members where these are not given.
 
     Examples
     --------

@@ -115,24 +115,15 @@ class RankedLists(OutcomeParams):
         With ``exposureWeight`` above 0 the rank is by (score - the user's baseline) * P(exposure)^exposureWeight, and
         the score stays the potential rating.
 
-        Parameters
-        ----------
-        n : int
-            Items for each user. A user with fewer items left has fewer rows.
-        seen : DataFrame, optional
-            User and item columns as in training: pairs to leave out. Without it all items are ranked.
-        users : DataFrame, optional
-            User column as in training. Only the known users among them get recommendations.
-        items : DataFrame, optional
-            Item column as in training: what may be recommended, each item once. Without it all items may.
-        maxPerCategory : int, optional
-            Items of one category in a list, at most, by a column ``category`` of ``items``. An item without one is of
-            none. Lists are ranked as deep as it takes to fill them.
+        n : items for each user. A user with fewer items left has fewer rows.
+        seen : user and item columns as in training: pairs to leave out. Without it all items are ranked.
+        users : user column as in training. Only the known users among them get recommendations.
+        items : item column as in training: what may be recommended, each item once. Without it all items may.
+        maxPerCategory : items of one category in a list, at most, by a column ``category`` of ``items``. An item
+            without one is of none. Lists are ranked as deep as it takes to fill them.
 
-        Returns
-        -------
-        DataFrame[user_id, rank, item_id, score, preference, confounder]
-            rank from 1. The score is the sum of its two parts and the intercept.
+        Returns ``user_id, rank, item_id, score, preference, confounder``, rank from 1. The score is the sum of its two
+        parts and the intercept.
 
         Examples
         --------
@@ -184,10 +175,7 @@ class RankedLists(OutcomeParams):
     def recommendForAllUsers(self, n: int, seen: DataFrame | None = None) -> DataFrame:
         """Return the n best items of every user, as MLlib's ALS returns them. See :meth:`recommendationTable`.
 
-        Returns
-        -------
-        DataFrame[user, recommendations: array<struct<item, rating>>]
-            Best first. Ids under the names of training.
+        Returns ``user, recommendations: array<struct<item, rating>>``, best first. Ids under the names of training.
 
         Examples
         --------

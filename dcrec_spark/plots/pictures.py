@@ -134,8 +134,6 @@ def plot_score(explained: Mapping[str, object], names: Mapping[object, str] | No
 def plot_popularity(lists: Mapping[str, DataFrame], ratings: DataFrame, item: str = "item") -> Figure:
     """Draw how popular the listed items are, and those that users rated.
 
-    Parameters
-    ----------
     lists : name -> a frame with a column ``item_id``, a row for each place of a list.
     ratings : those of training, with the column ``item``.
     """

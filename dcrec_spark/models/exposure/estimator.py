@@ -153,7 +153,7 @@ def fit_exposure(estimator: PoissonFactorization, layout: Layout, resources: Fit
         if not isinstance(warm, PoissonFactorizationModel):
             raise TypeError(f"initialModel: found {warm!r}, expected a fitted PoissonFactorizationModel")
         require_exposure_rank(warm, family.rank)
-        start = warm_start(family, layout, warm.userFactors, warm.itemFactors, NOTHING_SHARED, resources)
+        start = warm_start(family, layout, (warm.userFactors, warm.itemFactors), NOTHING_SHARED, resources)
     with listening(estimator, family.stage) as listener:
         fit = resources.add(fit_factors(estimator, family, layout, listener, start))
     users, items = (

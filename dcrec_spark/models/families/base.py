@@ -130,8 +130,6 @@ Assessor = Callable[[KernelInput], BlockCertainty]
 class Family(ABC):
     """One kind of factor model, with the settings of one estimator.
 
-    Attributes
-    ----------
     stage : "exposure" or "outcome". Names the fit in logs, errors and facts.
     value : the array of a block that the factors explain.
     objective : name of what a fit optimises, in reports.
@@ -252,8 +250,6 @@ class OutcomeFamily(Family):
     The tables of users have the columns ``features`` and ``gamma``, those of items ``features``, both ``bias`` where
     there are biases, ``slopes`` and ``covariates`` where there are covariates, whatever else.
 
-    Attributes
-    ----------
     default_unobserved_weight : the weight w0 of unobserved pairs where none is given.
     unrated_are_zeros : whether unrated pairs are fitted as 0, so that predictions lie below the scale of the ratings.
     warm_start_settings : Params in which a model has to agree with the fit that it starts.

@@ -39,8 +39,6 @@ GRADIENT_STEPS = 3
 class LeastSquares(base.OutcomeFamily):
     """Gaussian models of the ratings. They differ in which pairs theta . beta and a weight of the rating reach.
 
-    Attributes
-    ----------
     everywhere : whether theta . beta is part of the mean of unobserved pairs too.
     """
 

@@ -93,18 +93,18 @@ def fit_factors(
 
 
 def warm_start(
-    family: Family, layout: Layout, users: DataFrame, items: DataFrame, shared: Any, resources: FitResources
+    family: Family, layout: Layout, tables: tuple[DataFrame, DataFrame], shared: Any, resources: FitResources
 ) -> Moment:
     """Return the states of a fitted model on these blocks: known ids at its factors, new ones at the seed's.
 
     Raises ConfigError: their ids are of another kind.
     """
     ids = layout.user_ids, layout.item_ids
-    for side, given, table in zip(("user", "item"), ids, (users, items), strict=True):
+    for side, given, table in zip(("user", "item"), ids, tables, strict=True):
         require_same_ids(side, given, table)
-    if (strangers := start_from_strangers(ids, (users, items))) is not None:
+    if (strangers := start_from_strangers(ids, tables)) is not None:
         _log.warning("%s: %s", family.stage, strangers)
-    return Moment(*layout.place_both((users, items), family, resources), shared)
+    return Moment(*layout.place_both(tables, family, resources), shared)
 
 
 def fold_in(

@@ -224,13 +224,12 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             family = covariates.of_family(family, form)
             warm, start = self.getOrDefault("initialModel"), None
             if warm is not None:
-                users, items = warm.tables()
-                start = warm_start(family, layout, users, items, warm.facts.shared, resources)
+                start = warm_start(family, layout, warm.tables(), warm.facts.shared, resources)
             with listening(self, family.stage) as listener:
                 fit = resources.add(fit_factors(self, family, layout, listener, start))
             facts = FitFacts.of(family, layout, fit).warn()
             outcome = OutcomeFacts(fit.shared, layout.means["rating"], facts, propensity, form, covariates)
-            return self._model(self._tables(family, layout, fit, stage_one), outcome, stage_one)
+            return self._model(family, layout, fit, stage_one, outcome)
 
     def checkInitialModel(self, dataset: DataFrame) -> None:
         """Refuse an initialModel that a fit to ``dataset`` could not start from. Nothing is computed.
@@ -287,20 +286,19 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             states = layout.place_both((exposure.userFactors, exposure.itemFactors), family, resources)
         return ExposureFit(*states, exposure)
 
-    @staticmethod
-    def _tables(family: OutcomeFamily, layout: Layout, fit: Fit, stage_one: ExposureFit | None) -> FactorTables:
+    def _model(
+        self, family: OutcomeFamily, layout: Layout, fit: Fit, stage_one: ExposureFit | None, facts: OutcomeFacts
+    ) -> DeconfoundedMFModel:
         sides, exposure = [], None
         for is_user, state in ((True, fit.users), (False, fit.items)):
             if stage_one is not None:
                 exposed = stage_one.users if is_user else stage_one.items
                 exposure = Part(exposed, PoissonExposure.of(stage_one.model), NOTHING_SHARED)
             sides.append(completed(layout.table(is_user, state, family, fit.shared, exposure)))
-        return FactorTables.of_fit(layout, *sides)
-
-    def _model(self, tables: FactorTables, facts: OutcomeFacts, stage_one: ExposureFit | None) -> DeconfoundedMFModel:
-        exposure = None if stage_one is None else stage_one.model
-        was_given = exposure is not None and exposure is self.getOrDefault("exposureModel")
-        model = DeconfoundedMFModel(tables, facts, exposure, releasesExposureModel=not was_given)
+        used = None if stage_one is None else stage_one.model
+        was_given = used is not None and used is self.getOrDefault("exposureModel")
+        tables = FactorTables.of_fit(layout, *sides)
+        model = DeconfoundedMFModel(tables, facts, used, releasesExposureModel=not was_given)
         self._copyValues(model._resetUid(self.uid)).clear(model.initialModel)
         return model
 

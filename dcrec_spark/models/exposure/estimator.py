@@ -33,14 +33,9 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
     Each (user, item) pair of the input is an exposure, all other pairs are none, with ``countCol`` a pair counts as
     often as it says. ``explainParams()`` lists all parameters with their defaults.
 
-    Attributes
-    ----------
-    listener : callable
-        Called with (stage, iteration, objective) after each iteration, by default they are logged, and a bar is shown
-        on a terminal and in notebooks (``show_progress``).
+    listener : an attribute that is called with (stage, iteration, objective) after each iteration, by default they are
+        logged, and a bar is shown on a terminal and in notebooks (``show_progress``).
 
-    Notes
-    -----
     ``fit`` raises DataError for input that can't be used. ConfigError on a cluster without a checkpoint directory, or
     for an initialModel of another rank. FitError where the ELBO falls or a factor is not finite.
 

@@ -73,14 +73,9 @@ class _MemberCheckpoints:
 class BlendModel(RankedLists, Model, Persistent):
     """A fitted blend, as :class:`Blend` makes it.
 
-    Attributes
-    ----------
-    members : dict[str, DeconfoundedMFModel]
-        The models with a weight above 0, fitted to all ratings.
-    weights : dict[str, float]
-        Of every member that was tried. They sum to 1.
-    validationErrors : dict[str, float]
-        Mean squared error on the held-out ratings of every member, and of the blend under "blend".
+    members : the models with a weight above 0, fitted to all ratings.
+    weights : of every member that was tried. They sum to 1.
+    validationErrors : mean squared error on the held-out ratings of every member, and of the blend under "blend".
     """
 
     def __init__(
@@ -230,11 +225,7 @@ class BlendModel(RankedLists, Model, Persistent):
             model.release()
 
     def _saved(self) -> Saved:
-        facts = {
-            "members": list(self.members),
-            "weights": list(self.weights.items()),
-            "validationErrors": list(self.validationErrors.items()),
-        }
+        facts = {"members": list(self.members), "weights": self.weights, "validationErrors": self.validationErrors}
         parts = {f"member_{at}": model for at, model in enumerate(self.members.values())}
         return Saved(facts=facts, parts=parts)
 

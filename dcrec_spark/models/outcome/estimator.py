@@ -53,42 +53,28 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     such as stars from 1 to 5. :meth:`forCounts` suits plays and clicks. ``explainParams()`` lists all parameters, with
     their meaning and defaults. These need more words:
 
-    Parameters
-    ----------
-    outcome : str
-        The family of the rating model: "probabilistic", "weighted", "poisson". The last has no use for biases,
+    outcome : the family of the rating model: "probabilistic", "weighted", "poisson". The last has no use for biases,
         leaveOneOut, a link, regByCount, a pooled confounderWeight: it passes over their defaults, and refuses what is
         set.
-    adjustment : str
-        "deconfounded": with the confounder. "none": without. "ipw": without, the observed ratings weighted by inverse
-        propensities: of ``propensityCol``, cut at ``weightCap``. Without a column they come from the ratings alone, as
-        in the paper: a 1 weighs 64 times a 4. On real ratings give a column.
-    confounder : str
-        "reconstruction": gamma_u h_ui, with h_ui made from a_hat_ui. "factors": also slopes of items on the composition
-        of users' exposures, and of users on items'. Unless it is set, fits to all pairs (unobservedWeight above 0) have
-        the paper's form, reconstruction and identity.
-    exposureModel : PoissonFactorizationModel or PoissonFactorization, optional
-        A fitted stage 1 to use as it is, or its estimator, which is fitted first, on the same blocks. Without one,
-        stage 1 has ``exposureRank`` factors and this estimator's seed.
-    regParam : float
-        The same for all rows, however many ratings they have, unless ``regByCount`` multiplies it by their number.
-    userFeatures, itemFeatures : DataFrame, optional
-        Scaled by the fit. Missing ones are at their mean.
-    solver : {"cholesky", "cg"}
-        Of the sweeps. The users of the fitted model are solved exactly.
-    initialModel : DeconfoundedMFModel, optional
-        A fitted model of the same kind and ranks to start from. Its exposure model starts stage 1, unless
+    adjustment : "deconfounded": with the confounder. "none": without. "ipw": without, the observed ratings weighted by
+        inverse propensities: of ``propensityCol``, cut at ``weightCap``. Without a column they come from the ratings
+        alone, as in the paper: a 1 weighs 64 times a 4. On real ratings give a column.
+    confounder : "reconstruction": gamma_u h_ui, with h_ui made from a_hat_ui. "factors": also slopes of items on the
+        composition of users' exposures, and of users on items'. Unless it is set, fits to all pairs (unobservedWeight
+        above 0) have the paper's form, reconstruction and identity.
+    exposureModel : a fitted stage 1, PoissonFactorizationModel, to use as it is, or its estimator, PoissonFactorization,
+        which is fitted first, on the same blocks. Without one, stage 1 has ``exposureRank`` factors and this
+        estimator's seed.
+    regParam : the same for all rows, however many ratings they have, unless ``regByCount`` multiplies it by their
+        number.
+    userFeatures, itemFeatures : scaled by the fit. Missing ones are at their mean.
+    solver : of the sweeps, "cholesky" or "cg". The users of the fitted model are solved exactly.
+    initialModel : a DeconfoundedMFModel of the same kind and ranks to start from. Its exposure model starts stage 1, unless
         ``exposureModel`` is fitted or has a start. Without ``exposureModel`` stage 1 also has the rank, priors, counts,
         tolerance and iterations of that exposure model.
+    listener : an attribute that is called with (stage, iteration, objective) after each sweep of either stage, by
+        default they are logged, and a bar is shown on a terminal and in notebooks (``show_progress``).
 
-    Attributes
-    ----------
-    listener : callable
-        Called with (stage, iteration, objective) after each sweep of either stage, by default they are logged, and a
-        bar is shown on a terminal and in notebooks (``show_progress``).
-
-    Notes
-    -----
     ``fit`` raises DataError for input that can't be used. ConfigError for settings that contradict each other, and on a
     cluster without a checkpoint directory. FitError where the objective goes the wrong way or a factor is not finite.
 

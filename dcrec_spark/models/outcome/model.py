@@ -31,32 +31,20 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
     The factors of a fit stay cached while the model, or one made from it, is referred to. The next fit releases what
     is left behind. :meth:`release` does it at once for this model.
 
-    Attributes
-    ----------
-    userFactors : DataFrame[id, features: array<double>, bias: double, gamma: double]
-        theta_u, ``rank`` numbers. b_u, null without biases, and gamma_u, which is 0 without a confounder and the same
-        for all where it is global. With outcome="poisson" posterior means.
-    itemFactors : DataFrame[id, features: array<double>, bias: double]
-        beta_i, and c_i, null without biases.
-    intercept : float
-        beta_0.
-    exposureModel : PoissonFactorizationModel or None
-        The stage 1 that the confounder comes from.
-    numUsers, numItems : int
-        Rows of the factors.
-    meanRating : float
-        Mean of the training ratings.
-    objectiveHistory : list[float]
-        J, or the ELBO of outcome="poisson", after each sweep, all terms.
-    objective : float or None
-        J, or the ELBO, of this model, whose users are solved after the last sweep. None after no sweep.
-    validationHistory : list[float]
-        The held-out pairs' loss after each sweep: mean squared error, with outcome="poisson" the mean negative log
-        likelihood. Empty without any.
-    converged : bool
-        Whether the objective converged, or the held-out loss ended the fit. Else the sweeps ran out.
-    degeneracies : list[Degeneracy]
-        What is wrong with the factors. ``str`` of each is a sentence.
+    userFactors : ``id, features: array<double>, bias: double, gamma: double``. theta_u, ``rank`` numbers. b_u, null
+        without biases, and gamma_u, which is 0 without a confounder and the same for all where it is global. With
+        outcome="poisson" posterior means.
+    itemFactors : ``id, features: array<double>, bias: double``. beta_i, and c_i, null without biases.
+    intercept : beta_0.
+    exposureModel : the stage 1 that the confounder comes from, or None.
+    numUsers, numItems : rows of the factors.
+    meanRating : mean of the training ratings.
+    objectiveHistory : J, or the ELBO of outcome="poisson", after each sweep, all terms.
+    objective : J, or the ELBO, of this model, whose users are solved after the last sweep. None after no sweep.
+    validationHistory : the held-out pairs' loss after each sweep: mean squared error, with outcome="poisson" the mean
+        negative log likelihood. Empty without any.
+    converged : whether the objective converged, or the held-out loss ended the fit. Else the sweeps ran out.
+    degeneracies : what is wrong with the factors. ``str`` of each is a sentence.
 
     Examples
     --------

@@ -62,16 +62,16 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     confounder : "reconstruction": gamma_u h_ui, with h_ui made from a_hat_ui. "factors": also slopes of items on the
         composition of users' exposures, and of users on items'. Unless it is set, fits to all pairs (unobservedWeight
         above 0) have the paper's form, reconstruction and identity.
-    exposureModel : a fitted stage 1, PoissonFactorizationModel, to use as it is, or its estimator, PoissonFactorization,
-        which is fitted first, on the same blocks. Without one, stage 1 has ``exposureRank`` factors and this
-        estimator's seed.
+    exposureModel : a fitted stage 1, a PoissonFactorizationModel, to use as it is, or its estimator, a
+        PoissonFactorization, which is fitted first, on the same blocks. Without one, stage 1 has ``exposureRank``
+        factors and this estimator's seed.
     regParam : the same for all rows, however many ratings they have, unless ``regByCount`` multiplies it by their
         number.
     userFeatures, itemFeatures : scaled by the fit. Missing ones are at their mean.
     solver : of the sweeps, "cholesky" or "cg". The users of the fitted model are solved exactly.
-    initialModel : a DeconfoundedMFModel of the same kind and ranks to start from. Its exposure model starts stage 1, unless
-        ``exposureModel`` is fitted or has a start. Without ``exposureModel`` stage 1 also has the rank, priors, counts,
-        tolerance and iterations of that exposure model.
+    initialModel : a DeconfoundedMFModel of the same kind and ranks to start from. Its exposure model starts stage 1,
+        unless ``exposureModel`` is fitted or has a start. Without ``exposureModel`` stage 1 also has the rank, priors,
+        counts, tolerance and iterations of that exposure model.
     listener : an attribute that is called with (stage, iteration, objective) after each sweep of either stage, by
         default they are logged, and a bar is shown on a terminal and in notebooks (``show_progress``).
 

@@ -304,11 +304,6 @@ class OutcomeFamily(Family):
         return False
 
     @property
-    def has_composition(self) -> bool:
-        """Whether the composition of each row's exposure is among its covariates."""
-        return False
-
-    @property
     def covariates(self) -> tuple[int, int]:
         """Covariates of each user and of each item, P and Q, as a fit has found them."""
         users, items = self.settings.get("covariates", (0, 0))

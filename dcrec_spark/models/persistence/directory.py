@@ -11,8 +11,9 @@
 
 A new model is written next to its path and appears in one rename. To replace one, its data directory is moved in next
 to the old, then the metadata file, which names the data directory, is replaced in one step, then the old data go. So a
-reader finds one of the two models, whole, and so does whoever comes after a death. A reader whose data go meanwhile
-finds other metadata, and reads again. Spark would take files of one name for those it has cached: tokens are unique.
+reader finds one of the two models, whole, also after a death, and the next to write there removes what the dead left. A
+reader whose data go meanwhile finds other metadata, and reads again. No two data directories have the same name, since
+Spark would take files of the same name for those it has cached.
 
 An object store renames nothing: the data are written into their place, where nobody looks before the metadata name
 them, and the metadata are put there if they are still those of before. Of two who save at once the first one wins. The

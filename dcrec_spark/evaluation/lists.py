@@ -90,24 +90,12 @@ class ListComposition(NamedTuple):
 def describe_lists(lists: DataFrame, training: DataFrame | None, length: int = 0) -> ListComposition:
     """Describe what lists consist of, in a Spark job by user and one by item.
 
-    Parameters
-    ----------
-    lists : DataFrame
-        user_id, item_id: a row for each place, as ``recommendationTable`` returns them.
-    training : DataFrame, optional
-        item_id: a row for each rating that the model was fitted to. None: shares that need it are NaN.
-    length : int
-        Rows of a list that is not short.
+    lists : user_id, item_id: a row for each place, as ``recommendationTable`` returns them.
+    training : item_id: a row for each rating that the model was fitted to. None: shares that need it are NaN.
+    length : rows of a list that is not short.
 
-    Returns
-    -------
-    ListComposition
-        Its ``warnings`` are sentences about lists to look at, each with a way out.
-
-    Raises
-    ------
-    DataError
-        There are no lists, or no ratings.
+    Returns a composition whose ``warnings`` are sentences about lists to look at, each with a way out.
+    Raises DataError: there are no lists, or no ratings.
 
     Examples
     --------

@@ -145,27 +145,18 @@ class Columns:
 class MetricSettings:
     """Variants of the metrics, defined in dcrec_spark/kernels/metrics.py, and the bootstrap.
 
-    Parameters
-    ----------
-    ks : tuple of int
-        Cuts of the lists.
-    relevance : float
-        A test rating from here on makes an item relevant, for recall, precision and MAP.
-    gain
-        Worth of a test rating in NDCG: "2^rel-1", which is usual and in the authors' code, "2^(rel-1)", as their paper
-        (arXiv 1808.06581) prints, or "rel".
-    clip : (lowest, highest), optional
-        Ratings to which predictions are clipped before errors are taken. None: predictions as they are.
-    missing : {"refuse", "drop"}
-        Test ratings without a finite prediction (cold start) are refused, or dropped for all models alike.
-    replications, confidence, seed
-        Of the Poisson bootstrap. Without replications there are no intervals. Equal seeds give equal resamples, and
-        only then can evaluations be compared pair by pair.
+    ks : cuts of the lists.
+    relevance : a test rating from here on makes an item relevant, for recall, precision and MAP.
+    gain : worth of a test rating in NDCG: "2^rel-1", which is usual and in the authors' code, "2^(rel-1)", as their
+        paper (arXiv 1808.06581) prints, or "rel".
+    clip : lowest and highest rating, to which predictions are clipped before errors are taken. None: predictions as
+        they are.
+    missing : test ratings without a finite prediction (cold start) are refused ("refuse"), or dropped for all models
+        alike ("drop").
+    replications, confidence, seed : of the Poisson bootstrap. Without replications there are no intervals. Equal seeds
+        give equal resamples, and only then can evaluations be compared pair by pair.
 
-    Raises
-    ------
-    ConfigError
-        A setting is out of its range. The error names it.
+    Raises ConfigError: a setting is out of its range. The error names it.
 
     Examples
     --------

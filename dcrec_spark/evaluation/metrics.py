@@ -1,9 +1,6 @@
 """Metrics of predictions and of recommendations against held-out ratings, on Spark, with bootstrap intervals.
 
-:func:`evaluate` ranks each user's test items by their predictions, and measures the errors. :func:`evaluate_ranking`
-judges lists of recommendations drawn from the whole catalogue, which is what users get to see. Both take one job with
-one exchange of the rows, by user, and one of the errors, by item. Only sums reach the driver.
-
+Each takes one job with one exchange of the rows, by user, and one of the errors, by item. Only sums reach the driver.
 Users and items are identified by 64-bit hashes of their ids: with a million users, two collide with a probability of
 3e-8.
 """
@@ -40,35 +37,22 @@ def evaluate(
 ) -> Metrics:
     """Ranking metrics over each user's test items, errors over test ratings and over items.
 
-    Parameters
-    ----------
-    predictions : DataFrame
-        A row for each test rating, with a column of predictions for each model.
-    models : dict or str
-        Name of a model -> its column. Or the column of the only one.
-    columns : Columns
-        Names of the columns of users, items and test ratings, and of their weights, if they have some.
-    settings : MetricSettings
-        Variants of the metrics, and the bootstrap.
-    catalogue_size : int, optional
-        Number of items that could be recommended. Without it there is no ``coverage@k``, the share of them that is
-        among the first k test items of some user.
+    predictions : a row for each test rating, with a column of predictions for each model.
+    models : name of a model -> its column. Or the column of the only one.
+    columns : names of the columns of users, items and test ratings, and of their weights, if they have some.
+    settings : variants of the metrics, and the bootstrap.
+    catalogue_size : number of items that could be recommended. Without it there is no ``coverage@k``, the share of them
+        that is among the first k test items of some user.
 
-    Returns
-    -------
-    Metrics
-        For each model ``ndcg`` (of the whole list), ``ndcg@k``, ``recall@k``, ``precision@k``, ``map@k``, means over
-        users. ``mse``, ``mae``, means over ratings, by their weights. ``item_mse``, ``item_mae``, means over items of
-        each item's mean. ``coverage@k``, which has no interval, equal predictions standing in the order of the item
-        ids. Elsewhere equal predictions share their places: a metric is its mean over their orders. A metric that no
-        user has is NaN, with n = 0. ``counts["items_missing"]``: test items whose ratings were all dropped, so that no
-        item metric has them.
+    Returns for each model ``ndcg`` (of the whole list), ``ndcg@k``, ``recall@k``, ``precision@k``, ``map@k``, means
+    over users. ``mse``, ``mae``, means over ratings, by their weights. ``item_mse``, ``item_mae``, means over items of
+    each item's mean. ``coverage@k``, which has no interval, equal predictions standing in the order of the item ids.
+    Elsewhere equal predictions share their places: a metric is its mean over their orders. A metric that no user has is
+    NaN, with n = 0. ``counts["items_missing"]``: test items whose ratings were all dropped, so that no item metric has
+    them.
 
-    Raises
-    ------
-    DataError
-        A column is missing or of the wrong type. There are no test ratings. An id is null, a rating cannot be used, a
-        pair is given twice. A prediction is NaN, null or infinite, unless ``settings.missing`` is "drop".
+    Raises DataError: a column is missing or of the wrong type. There are no test ratings. An id is null, a rating
+    cannot be used, a pair is given twice. A prediction is NaN, null or infinite, unless ``settings.missing`` is "drop".
 
     Examples
     --------
@@ -155,36 +139,22 @@ def evaluate_ranking(
 
     Test ratings that users chose to give favour what is popular. So read them next to ``catalogue_hit_rating@k``.
 
-    Parameters
-    ----------
-    recommendations : DataFrame
-        ``user_id, rank`` (from 1) and ``item_id``, as recommendationTable gives them. Leave out what a user has rated
-        in training. Lists should be as long as the largest k.
-    test : DataFrame
-        A row for each test rating, with the columns that ``columns`` names.
-    catalogue_size : int
-        Number of items that could be recommended.
-    model : str
-        Name of the model in the result.
-    columns, settings
-        As for :func:`evaluate`, of ``test``.
-    training : DataFrame, optional
-        ``item_id``, a row for each rating of the fit. With it there are measures of what the lists consist of.
+    recommendations : ``user_id, rank`` (from 1) and ``item_id``, as recommendationTable gives them. Leave out what a
+        user has rated in training. Lists should be as long as the largest k.
+    test : a row for each test rating, with the columns that ``columns`` names.
+    catalogue_size : number of items that could be recommended.
+    model : name of the model in the result.
+    columns, settings : as for :func:`evaluate`, of ``test``.
+    training : ``item_id``, a row for each rating of the fit. With it there are measures of what the lists consist of.
 
-    Returns
-    -------
-    Metrics
-        ``catalogue_ndcg@k``, ``catalogue_recall@k``, ``catalogue_precision@k``, ``catalogue_map@k`` over users with
-        test ratings: an item without a test rating is no gain and no hit, and a user without recommendations has
-        missed everything (``counts["users_without_list"]``). ``catalogue_coverage@k``: over all lists of the table.
-        ``catalogue_hit_rating@k``: mean test rating of the places that have one, NaN where none has. With ``training``,
-        of the longest k and without intervals, the shares and the popularity of :class:`dcrec_spark.ListComposition`.
+    Returns ``catalogue_ndcg@k``, ``catalogue_recall@k``, ``catalogue_precision@k``, ``catalogue_map@k`` over users with
+    test ratings: an item without a test rating is no gain and no hit, and a user without recommendations has missed
+    everything (``counts["users_without_list"]``). ``catalogue_coverage@k``: over all lists of the table.
+    ``catalogue_hit_rating@k``: mean test rating of the places that have one, NaN where none has. With ``training``, of
+    the longest k and without intervals, the shares and the popularity of :class:`dcrec_spark.ListComposition`.
 
-    Raises
-    ------
-    DataError
-        A column is missing or of the wrong type. There are no test ratings. An id is null, a rating or rank cannot be
-        used. A pair or a rank is given twice. No list is as long as a k.
+    Raises DataError: a column is missing or of the wrong type. There are no test ratings. An id is null, a rating or
+    rank cannot be used. A pair or a rank is given twice. No list is as long as a k.
 
     Examples
     --------
@@ -253,21 +223,13 @@ def join_predictions(
 ) -> DataFrame:
     """Predictions of several models for the same test ratings, side by side.
 
-    Parameters
-    ----------
-    frames : dict of DataFrames
-        Name of a model -> its ``user, item, rating, prediction``.
-    columns : Columns
-        Names of the columns of users, items and test ratings in each frame.
-    prediction : str
-        Column of the predictions in each frame.
+    frames : name of a model -> its ``user, item, rating, prediction``.
+    columns : names of the columns of users, items and test ratings in each frame.
+    prediction : column of the predictions in each frame.
 
-    Returns
-    -------
-    DataFrame
-        The columns of ``columns`` and one for each model, called as the model. A pair that some frame lacks gets no
-        prediction there, so that ``evaluate`` refuses it or drops it for all. Where frames disagree about the rating
-        it is null, and refused.
+    Returns the columns of ``columns`` and one for each model, called as the model. A pair that some frame lacks gets no
+    prediction there, so that ``evaluate`` refuses it or drops it for all. Where frames disagree about the rating it is
+    null, and refused.
 
     Examples
     --------

@@ -49,15 +49,10 @@ class Score(NamedTuple):
 class Metrics:
     """Measures of one or several models, with what their intervals are made of.
 
-    Parameters
-    ----------
-    settings : MetricSettings
-        Variants of the measures, and the bootstrap.
-    scores : dict
-        Model -> measure -> score.
-    counts : dict
-        Rows of the input, users with test ratings, and ``dropped`` rows or ``users_without_list``. Of predictions also
-        the ``items`` with test ratings, and those of them that are ``items_missing`` from the metrics over items.
+    settings : variants of the measures, and the bootstrap.
+    scores : model -> measure -> score.
+    counts : rows of the input, users with test ratings, and ``dropped`` rows or ``users_without_list``. Of predictions
+        also the ``items`` with test ratings, and those of them that are ``items_missing`` from the metrics over items.
 
     Examples
     --------
@@ -122,10 +117,7 @@ class Metrics:
 
         Of coverage, which averages over no test ratings, the difference of the two shares, whatever the catalogues.
 
-        Raises
-        ------
-        DataError
-            The two do not average over equally many units, so they were not given the same test ratings.
+        Raises DataError: the two do not average over equally many units, so they were not given the same test ratings.
         """
         first, second = self.scores[self._model(model)], self.scores[self._model(baseline)]
         scores = {}

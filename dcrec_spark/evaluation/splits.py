@@ -59,26 +59,13 @@ def split_pairs(
 ) -> list[DataFrame]:
     """Split pairs of a user and an item, each by its hash alone.
 
-    Parameters
-    ----------
-    ratings : DataFrame
-        Has the columns of ids.
-    shares : sequence of float
-        Of each part, such as (0.8, 0.2), in expectation.
-    seed : int
-        Of the hash.
-    columns : Columns
-        Names of the columns.
+    ratings : has the columns of ids.
+    shares : of each part, such as (0.8, 0.2), in expectation.
+    seed : of the hash.
+    columns : names of the columns.
 
-    Returns
-    -------
-    list of DataFrame
-        A part for each share, with the columns of ``ratings``.
-
-    Raises
-    ------
-    ConfigError
-        Shares are not positive or do not add up to 1.
+    Returns a part for each share, with the columns of ``ratings``.
+    Raises ConfigError: shares are not positive or do not add up to 1.
 
     Examples
     --------
@@ -99,10 +86,7 @@ def split_within_users(
     Of a user's n ratings the first parts together have round(n * the sum of their shares). A user with one rating has
     it in the first part if that takes half or more.
 
-    Parameters
-    ----------
-    ratings, shares, seed, columns
-        As for :func:`split_pairs`, with the same result and errors.
+    ratings, shares, seed, columns : as for :func:`split_pairs`, with the same result and errors.
 
     Examples
     --------
@@ -123,21 +107,13 @@ def split_by_time(
 ) -> list[DataFrame]:
     """Split into parts that follow each other in time, the oldest first.
 
-    Parameters
-    ----------
-    ratings, shares, seed, columns
-        As for :func:`split_pairs`, with the same result and errors.
-    timestamp : str
-        A column of timestamps, dates or whole numbers.
-    within_users : bool
-        Whether each user's ratings are cut for themselves, at exact counts, equal times in the order of their hash.
-        Otherwise everything is cut at the same moments, and equal times stay together.
+    ratings, shares, seed, columns : as for :func:`split_pairs`, with the same result and errors.
+    timestamp : a column of timestamps, dates or whole numbers.
+    within_users : whether each user's ratings are cut for themselves, at exact counts, equal times in the order of
+        their hash. Otherwise everything is cut at the same moments, and equal times stay together.
 
-    Raises
-    ------
-    DataError
-        The column is missing, of another type, or has nulls (in the frame's first action when ``within_users``, else
-        at once).
+    Raises DataError: the column is missing, of another type, or has nulls (in the frame's first action when
+    ``within_users``, else at once).
 
     Examples
     --------
@@ -164,19 +140,11 @@ def hold_out_users(
 ) -> HeldOut:
     """Take a share of the users out of training. Some of their ratings are for folding in, the others for the test.
 
-    Parameters
-    ----------
-    ratings, seed, columns
-        As for :func:`split_pairs`.
-    share : float
-        Of the users, held out. In expectation.
-    fold_in : float
-        Share of a held-out user's ratings that the model gets to see in the end. At exact counts.
+    ratings, seed, columns : as for :func:`split_pairs`.
+    share : of the users, held out. In expectation.
+    fold_in : share of a held-out user's ratings that the model gets to see in the end. At exact counts.
 
-    Raises
-    ------
-    ConfigError
-        A share is not between 0 and 1.
+    Raises ConfigError: a share is not between 0 and 1.
     """
     _bounds([fold_in, 1 - fold_in])
     held_out = is_held_out(columns.user, share, seed)

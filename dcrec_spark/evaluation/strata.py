@@ -67,28 +67,13 @@ def evaluate_strata(
 ) -> list[Stratum]:
     """Measure predictions by the activity of users, and by the popularity of items.
 
-    Parameters
-    ----------
-    predictions : DataFrame
-        As :func:`dcrec_spark.evaluate` takes them. Read several times, so persist what is dear to compute.
-    training : DataFrame
-        The training ratings, with the same columns of users and items.
-    models, columns, settings
-        As for :func:`dcrec_spark.evaluate`.
-    most : int
-        Strata of each side at most.
+    predictions : as :func:`dcrec_spark.evaluate` takes them. Read several times, so persist what is dear to compute.
+    training : the training ratings, with the same columns of users and items.
+    models, columns, settings : as for :func:`dcrec_spark.evaluate`.
+    most : strata of each side at most.
 
-    Returns
-    -------
-    list of Stratum
-        Of users, then of items, those with the fewest training ratings first.
-
-    Raises
-    ------
-    ConfigError
-        ``most`` is below 1.
-    DataError
-        As by :func:`dcrec_spark.evaluate`.
+    Returns strata of users, then of items, those with the fewest training ratings first.
+    Raises ConfigError: ``most`` is below 1. DataError: as by :func:`dcrec_spark.evaluate`.
 
     Examples
     --------

@@ -31,29 +31,14 @@ def weigh_by_exposure(
 ) -> DataFrame:
     """Pairs with the weight that each has for all pairs.
 
-    Parameters
-    ----------
-    pairs : DataFrame
-        Held-out ratings with their reconstructed exposure, as ``PoissonFactorizationModel.transform`` gives them. The
-        model is fitted without them: it would else know that they were seen.
-    exposureCol : str
-        Column of a_hat.
-    weightCol : str
-        Column to add: 1 / (1 - exp(-a_hat)), at most the cut, and null where a_hat is.
-    share : float
-        Share of the pairs whose weight is not cut.
+    pairs : held-out ratings with their reconstructed exposure, as ``PoissonFactorizationModel.transform`` gives them.
+        The model is fitted without them: it would else know that they were seen.
+    exposureCol : column of a_hat.
+    weightCol : column to add: 1 / (1 - exp(-a_hat)), at most the cut, and null where a_hat is.
+    share : of the pairs, whose weight is not cut.
 
-    Returns
-    -------
-    DataFrame
-        The columns of ``pairs``, and the weights. A Spark job counts them.
-
-    Raises
-    ------
-    ConfigError
-        ``share`` is no share above 0.
-    DataError
-        A column is missing, or there already.
+    Returns the columns of ``pairs``, and the weights. A Spark job counts them.
+    Raises ConfigError: ``share`` is no share above 0. DataError: a column is missing, or there already.
 
     Examples
     --------

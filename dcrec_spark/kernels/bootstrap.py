@@ -2,8 +2,8 @@
 
 A replication draws each user and each item Poisson(1) times instead of drawing n of n (Hanley and MacGibbon 2006,
 Chamandy et al. 2012), and a test rating takes part as often as its user times its item (Owen and Eckles 2012): both
-are samples, and an interval over users alone is too narrow. A draw depends on (seed, replication, key of the id) and on
-nothing else, so partitions may be added up in any way, and models that are compared meet the same resamples.
+are samples, and an interval over users alone is too narrow. A draw depends on (seed, replication, key of the id) alone,
+so partitions may be added up in any way, and models that are compared meet the same resamples.
 
 A row's metric moves by sum_c (V_c - 1) move_c with the columns' draws V, move_c being by how much it falls without that
 cell (the jackknife's linear part): a metric of the drawn cells themselves would be biased where a row has few of them,

@@ -6,8 +6,7 @@ A share s of the exposures was held out of training, each on its own. With r_ui 
     counts:  Poisson(mu_ui),   mu_ui = s / (1 - s) r_ui
     0 or 1:  1 with odds s p / (1 - p),   p = r_ui / (1 - s),   where the pair is not in training; else 0
 
-``dcrec_spark.models.exposure.predictive_check`` says why. The log-likelihood of a user's held-out exposures is the
-Poisson one over all items, zeros too, at the posterior means:
+The log-likelihood of a user's held-out exposures is the Poisson one over all items, zeros too, at the posterior means:
 
     T_u = sum_{k_ui > 0} (k_ui log mu_ui - log k_ui!) - s / (1 - s) E[pi_u] . sum_i E[lambda_i]
 

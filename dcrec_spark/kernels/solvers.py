@@ -2,10 +2,9 @@
 
     A = base + diag(ridge) + border + X' diag(curvature) X          b = right + X' pull
 
-Cholesky's method takes O(nnz F^2 + n F^3). A step of conjugate gradients multiplies A by a direction, base first and
-then the nonzeros: O(nnz F + n F^2). All unknowns of a row move together. The diagonal of A is the preconditioner. No
-step raises a row's loss. The end of the steps minimises the loss on the line from the start, so over-relaxation is as
-safe as with a solved row.
+Cholesky's method takes O(nnz F^2 + n F^3), a step of conjugate gradients O(nnz F + n F^2), with the diagonal of A as
+the preconditioner. No step raises a row's loss, and the end of the steps minimises it on the line from the start: so
+over-relaxation is as safe as with a solved row.
 """
 
 from collections.abc import Iterator

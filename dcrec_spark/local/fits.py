@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcrec_spark.engine.ascent import Fit
 from dcrec_spark.engine.build import build_process_side
 from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.kernels.exposure import PLAIN, Form
+from dcrec_spark.kernels.exposure import PLAIN, Form, Scaling
 from dcrec_spark.kernels.gamma import Floats
 from dcrec_spark.models.exposure.estimator import PoissonFactorization
-from dcrec_spark.models.families.base import OutcomeFamily
 from dcrec_spark.models.families.gaussian import FEATURES
 from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of
@@ -153,77 +151,43 @@ def fit_outcome(
     Raises ConfigError: the estimator's adjustment needs an exposure and has none, or has one that it does not use. Or
     it asks for what only the distributed fit has (a propensity column, an initial model, held-out pairs).
     """
-    with FitResources() as resources:
-        family = _local_family(estimator, exposure)
-        values: dict[str, Floats] = {"rating": ratings.rating, "exposure_count": np.ones(len(ratings.rating))}
-        if estimator.getOrDefault("adjustment") == "ipw":
-            value, count = np.unique(ratings.rating, return_counts=True)
-            propensity = propensity_from_counts(value, count.astype(np.float64), PropensitySettings.of(estimator))
-            values["weight"] = propensity.weights(ratings.rating)
-        layout = lay_out(ratings, values, estimator.getOrDefault("precision"))
-        layout, form = _with_exposure(layout, family, exposure, resources, standardize)
-        layout, covariates = _with_features(layout, features, resources)
-        family = covariates.of_family(family, form)
-        fit = fit_factors(estimator, family, layout, ignore_progress)
-        return _outcome(family, layout, fit, exposure, form)
-
-
-def _with_exposure(
-    layout: ProcessLayout,
-    family: OutcomeFamily,
-    exposure: Exposure | None,
-    resources: FitResources,
-    standardize: bool,
-) -> tuple[ProcessLayout, Form]:
-    if exposure is None:
-        return layout, PLAIN
-    term = family.exposure_term
-    term = term._replace(
-        standardize=term.standardize and standardize,
-        leave_one_out=term.leave_one_out and exposure.user_rate is not None,
-    )
-    return attach_confounder(layout, *exposure.memories(), term, resources)
-
-
-def _with_features(
-    layout: ProcessLayout, features: Features, resources: FitResources
-) -> tuple[ProcessLayout, Covariates]:
-    covariates = Covariates()
-    for is_user, numbers in zip((True, False), features, strict=True):
-        if numbers is not None:
-            state = State.of_memory({FEATURES: numbers})
-            names = tuple(str(at) for at in range(numbers.shape[1]))
-            layout, scaling = attach_feature_state(layout, is_user, state, names, resources)
-            covariates = covariates._replace(**{"users" if is_user else "items": scaling})
-    return layout, covariates
-
-
-def _local_family(estimator: DeconfoundedMF, exposure: Exposure | None) -> OutcomeFamily:
     family, get = consistent_family_of(estimator), estimator.getOrDefault
     if family.has_confounder != (exposure is not None):
         given = "none" if exposure is None else "an exposure model"
         raise ConfigError(f"adjustment={get('adjustment')} with {given}: deconfounded needs one, the others have none")
-    names = ("propensityCol", "initialModel", "validationIndicatorCol")
-    beyond = [name for name in names if get(name) is not None]
+    beyond = [name for name in ("propensityCol", "initialModel", "validationIndicatorCol") if get(name) is not None]
     if beyond:
         raise ConfigError(f"{beyond[0]}: a fit in memory has none; fit with the estimator itself")
-    return family
-
-
-def ignore_progress(stage: str, iteration: int, objective: float) -> None:
-    """Ignore an iteration: nobody follows a single one of many fits."""
-
-
-def _outcome(family: OutcomeFamily, layout: ProcessLayout, fit: Fit, exposure: Exposure | None, form: Form) -> Outcome:
-    user = layout.arrays(True, fit.users, family, fit.shared)
-    item = layout.arrays(False, fit.items, family, fit.shared)
-    facts, intercept = FitFacts.of(family, layout, fit), family.shared_numbers(fit.shared).intercept
-    biases = user.get("bias"), item.get("bias")
+    values: dict[str, Floats] = {"rating": ratings.rating, "exposure_count": np.ones(len(ratings.rating))}
+    if get("adjustment") == "ipw":
+        value, count = np.unique(ratings.rating, return_counts=True)
+        propensity = propensity_from_counts(value, count.astype(np.float64), PropensitySettings.of(estimator))
+        values["weight"] = propensity.weights(ratings.rating)
+    layout, form, scalings = lay_out(ratings, values, get("precision")), PLAIN, [Scaling(), Scaling()]
+    with FitResources() as resources:
+        if exposure is not None:
+            term = family.exposure_term
+            leave_one_out = term.leave_one_out and exposure.user_rate is not None
+            term = term._replace(standardize=term.standardize and standardize, leave_one_out=leave_one_out)
+            layout, form = attach_confounder(layout, *exposure.memories(), term, resources)
+        for side, numbers in enumerate(features):
+            if numbers is not None:
+                state, names = State.of_memory({FEATURES: numbers}), tuple(map(str, range(numbers.shape[1])))
+                layout, scalings[side] = attach_feature_state(layout, side == 0, state, names, resources)
+        family = Covariates(*scalings).of_family(family, form)
+        fit = fit_factors(estimator, family, layout, ignore_progress)
+    user, item = (layout.arrays(*side, family, fit.shared) for side in ((True, fit.users), (False, fit.items)))
     of_users, of_items = user["features"], item["features"]
     if "slopes" in user:
         of_users = np.hstack([of_users, user["slopes"], user["covariates"]])
         of_items = np.hstack([of_items, item["covariates"], item["slopes"]])
+    facts, intercept = FitFacts.of(family, layout, fit), family.shared_numbers(fit.shared).intercept
+    biases = user.get("bias"), item.get("bias")
     return Outcome(of_users, of_items, user["gamma"], intercept, exposure, facts, *biases, form)
+
+
+def ignore_progress(stage: str, iteration: int, objective: float) -> None:
+    """Ignore an iteration: nobody follows a single one of many fits."""
 
 
 def _pair_products(users: Floats, items: Floats, user: Ints, item: Ints) -> Floats:

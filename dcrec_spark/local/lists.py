@@ -86,15 +86,11 @@ def judge(
 
     test : ``user``, ``item``, ``rating``. train : what the lists leave out. Indices are those of ``train``.
     """
-    keys = [np.concatenate([key[of], key[at]]) for key, of, at in (
-        (train.user_key, places.user, test["user"]), (train.item_key, places.item, test["item"])
-    )]  # fmt: skip
-    nothing = [np.full(len(of), np.nan) for of in (places.user, test["user"])]
     table = {
-        "user_key": keys[0],
-        "item_key": keys[1],
-        "rank": np.concatenate([places.rank, nothing[1]]),
-        "rating": np.concatenate([nothing[0], test["rating"]]),
+        "user_key": train.user_key[np.concatenate([places.user, test["user"]])],
+        "item_key": train.item_key[np.concatenate([places.item, test["item"]])],
+        "rank": np.concatenate([places.rank, np.full(len(test["user"]), np.nan)]),
+        "rating": np.concatenate([np.full(len(places.user), np.nan), test["rating"]]),
         "tested": np.repeat([False, True], [len(places.user), len(test["user"])]),
     }
     rated = np.bincount(train.item, minlength=len(train.item_key))

@@ -1,6 +1,4 @@
-"""Params of estimators and models: declared from a table of settings, with their getters and setters.
-
-A class body declares a Param, its getter and its setter in one line::
+"""Params of estimators and models: declared from a table of settings, with their getters and setters, in one line::
 
     rank, getRank, setRank = param(int, _SETTINGS["rank"])
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -129,13 +130,13 @@ class Picture(Figure):
 
 
 @contextmanager
-def panel(size: tuple[float, float] = SIZE) -> Iterator[tuple[Picture, Axes]]:
-    """Make a figure of one panel to draw on, and style it at the end."""
+def panel(size: tuple[float, float] = SIZE, panels: int = 1) -> Iterator[tuple[Picture, Any]]:
+    """Make a figure of one panel, or of some side by side, to draw on, and style it at the end."""
     figure = Picture(figsize=size, layout="constrained")
     figure.patch.set_alpha(0.0)
-    axes = figure.subplots()
-    yield figure, axes
-    style(axes)
+    yield figure, figure.subplots(1, panels)
+    for axes in figure.axes:
+        style(axes)
 
 
 def style(axes: Axes) -> None:

@@ -20,17 +20,7 @@ from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.models.exposure.predictive_check import PredictiveCheck
 from dcrec_spark.models.outcome.blend import BlendModel
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.plots.panels import (
-    ACCENT,
-    FILL,
-    INK,
-    Picture,
-    draw_log_likelihoods,
-    draw_p_values,
-    histogram,
-    panel,
-    style,
-)
+from dcrec_spark.plots.panels import ACCENT, FILL, INK, draw_log_likelihoods, draw_p_values, histogram, panel
 
 # Half-width of a 95 % interval of a mean, in standard errors.
 _NORMAL = 1.96
@@ -42,13 +32,9 @@ def plot_predictive_check(check: PredictiveCheck, bins: int = 20) -> Figure:
     check : result of ``PoissonFactorizationModel.predictiveCheck``. bins : bars of the histogram of p-values.
     Returns two panels, 9 by 3.6 inches. Save it with ``figure.savefig("check.svg")``.
     """
-    figure = Picture(figsize=(9.0, 3.6), layout="constrained")
-    figure.patch.set_alpha(0.0)
-    users, overall = figure.subplots(1, 2)
-    draw_p_values(users, check, check.histogram(bins))
-    draw_log_likelihoods(overall, check)
-    for axes in (users, overall):
-        style(axes)
+    with panel((9.0, 3.6), 2) as (figure, (users, overall)):
+        draw_p_values(users, check, check.histogram(bins))
+        draw_log_likelihoods(overall, check)
     figure.suptitle(f"Exposure predictive check ({check.verdict})", color=INK, fontsize=11)
     return figure
 
@@ -134,8 +120,6 @@ def plot_score(explained: Mapping[str, object], names: Mapping[object, str] | No
 def plot_popularity(lists: Mapping[str, DataFrame], ratings: DataFrame, item: str = "item") -> Figure:
     """Draw how popular the listed items are, and those that users rated.
 
-    Parameters
-    ----------
     lists : name -> a frame with a column ``item_id``, a row for each place of a list.
     ratings : those of training, with the column ``item``.
     """

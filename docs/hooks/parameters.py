@@ -28,7 +28,7 @@ def _mend(owner: griffe.Module | griffe.Class) -> None:
             _show_values(member)
         if isinstance(member, griffe.Function | griffe.Class) and member.docstring:
             for section in member.docstring.parsed:
-                if section.kind is griffe.DocstringSectionKind.text and isinstance(member, griffe.Class):
+                if section.kind is griffe.DocstringSectionKind.text:
                     section.value = FIELD.sub(r"\n* `\1`: ", section.value)
                 if section.kind is griffe.DocstringSectionKind.parameters:
                     _mend_section(section.value, member.parameters)

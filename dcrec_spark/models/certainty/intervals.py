@@ -42,8 +42,7 @@ _OF_ITEMS = {"user_idx": "long", "item_spread": "double"}
 def predict_intervals(fitted: FittedOutcome, pairs: DataFrame, ratings: DataFrame, coverage: float) -> DataFrame:
     """Return what :meth:`DeconfoundedMFModel.predictIntervals` returns, cached."""
     require_intervals(fitted, coverage)
-    with FitResources() as resources:
-        resources.enter(few_partitions(pairs.sparkSession))
+    with few_partitions(pairs.sparkSession), FitResources() as resources:
         # Read several times; uncut, a long plan of the caller's would be repeated each time.
         wanted = resources.add(keep(fitted.pairs_of(pairs).distinct())).frame
         intervals, _ = intervals_of(fitted, wanted, ratings, float(coverage), resources)
@@ -207,8 +206,7 @@ def sure_lists(
         require_number("maxPerCategory", most)
     # Of n items n // most categories may be full.
     ranked = best(n + 1, None) if most is None else best(n + 1 + n // most, most + 1)
-    with FitResources() as resources:
-        resources.enter(few_partitions(ranked.sparkSession))
+    with few_partitions(ranked.sparkSession), FitResources() as resources:
         ranked = _with_gaps(ranked) if most is None else _with_gaps_under_limit(ranked, most)
         if fitted.params.getOrDefault("exposureWeight") > 0:  # places differ by more than their scores
             ranked = ranked.withColumn(_GAP, F.lit(None).cast("double"))

@@ -44,8 +44,7 @@ def overlaps_of(fitted: FittedOutcome, ratings: DataFrame, odds: float, sides: S
             "overlap takes propensities from the exposure model, and this model has none: fit with "
             "adjustment=deconfounded"
         )
-    with FitResources() as resources:
-        resources.enter(few_partitions(ratings.sparkSession))
+    with few_partitions(ratings.sparkSession), FitResources() as resources:
         layout, kernel = _lay_out(fitted, ratings, resources), partial(overlap, odds=float(odds))
         tables = []
         for side in sides:

@@ -40,8 +40,7 @@ def explain_pairs(
 ) -> DataFrame:
     """Return what :meth:`DeconfoundedMFModel.explain` returns, cached. complete : adds columns to the explanations."""
     require_number("n", n, "reasons")
-    with FitResources() as resources:
-        resources.enter(few_partitions(pairs.sparkSession))
+    with few_partitions(pairs.sparkSession), FitResources() as resources:
         # Both are read often below: uncut, a long plan of the caller's would be repeated each time, and then again.
         wanted = resources.add(keep(fitted.pairs_of(pairs).distinct())).frame
         fitted.require_pairs(ratings)

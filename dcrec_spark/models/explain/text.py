@@ -39,21 +39,14 @@ def look_up(frame: DataFrame, keys: Sequence[str], field: str, names: DataFrame,
 def with_titles(frame: DataFrame, titles: DataFrame, item: str = "item_id") -> DataFrame:
     """Add a ``title`` to each row of a table of items, and to each of its reasons or recommendations, else the id.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Any table with a column of item ids, such as ``recommendationTable`` and ``explain`` return, or the arrays of
-        ``recommendForAllUsers``. Where there is a column ``reasons``, its entries get a title too.
-    titles : DataFrame
-        ``item_id`` and ``title``, one row for each item.
-    item : str, default "item_id"
-        The column, or the field of the recommendations, that holds the item id: the model's ``itemCol`` for
+    frame : any table with a column of item ids, such as ``recommendationTable`` and ``explain`` return, or the arrays
+        of ``recommendForAllUsers``. Where there is a column ``reasons``, its entries get a title too.
+    titles : ``item_id`` and ``title``, one row for each item.
+    item : the column, or the field of the recommendations, that holds the item id: the model's ``itemCol`` for
         ``transform`` and ``recommendForAllUsers``.
 
-    Raises
-    ------
-    DataError
-        ``titles`` lacks one of its columns, ``frame`` has no such item, or has a column ``title`` already.
+    Raises DataError: ``titles`` lacks one of its columns, ``frame`` has no such item, or has a column ``title``
+    already.
 
     Examples
     --------
@@ -138,18 +131,11 @@ def order_text() -> Column:
 def reasons_text(reasons: str | Column = _REASONS, name: str = "item_id") -> Column:
     """Write the reasons of an explanation as one line of text.
 
-    Parameters
-    ----------
-    reasons : str or Column, default "reasons"
-        ``array<struct<item_id, rating, contribution, ...>>``, as ``explain`` returns it.
-    name : str, default "item_id"
-        The field that says what an item is called. ``"title"`` after :func:`with_titles`.
+    reasons : ``array<struct<item_id, rating, contribution, ...>>``, as ``explain`` returns it.
+    name : the field that says what an item is called. ``"title"`` after :func:`with_titles`.
 
-    Returns
-    -------
-    Column
-        Named ``reasons_text``: "because of A (5.0): +0.41, B (4.0): +0.22. Despite C (1.0): -0.10". Empty where there
-        are no reasons.
+    Returns a column ``reasons_text``: "because of A (5.0): +0.41, B (4.0): +0.22. Despite C (1.0): -0.10". Empty where
+    there are no reasons.
 
     Examples
     --------

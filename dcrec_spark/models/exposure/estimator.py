@@ -33,14 +33,9 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
     Each (user, item) pair of the input is an exposure, all other pairs are none, with ``countCol`` a pair counts as
     often as it says. ``explainParams()`` lists all parameters with their defaults.
 
-    Attributes
-    ----------
-    listener : callable
-        Called with (stage, iteration, objective) after each iteration, by default they are logged, and a bar is shown
-        on a terminal and in notebooks (``show_progress``).
+    listener : an attribute that is called with (stage, iteration, objective) after each iteration, by default they are
+        logged, and a bar is shown on a terminal and in notebooks (``show_progress``).
 
-    Notes
-    -----
     ``fit`` raises DataError for input that can't be used. ConfigError on a cluster without a checkpoint directory, or
     for an initialModel of another rank. FitError where the ELBO falls or a factor is not finite.
 
@@ -108,41 +103,28 @@ class PoissonFactorization(Estimator[PoissonFactorizationModel], SetsParams, Exp
         """
         get = self.getOrDefault
         split = hold_out_exposures(dataset, get("userCol"), get("itemCol"), get("countCol"), share, seed)
-        model = self.fit(split.training)
-        try:
-            return model.predictiveCheck(split.exposures, replications, seed)
-        finally:
-            model.release()
+        with FitResources() as resources:
+            return resources.add(self.fit(split.training)).predictiveCheck(split.exposures, replications, seed)
 
     def heldOutLikelihood(
         self, dataset: DataFrame, ranks: Sequence[int], share: float = 0.2, seed: int = 0
     ) -> dict[int, float]:
         """Judge ranks by held-out exposures: fit each rank to the others. The largest value is the best.
 
-        Parameters
-        ----------
-        dataset : DataFrame
-            The columns of a fit.
-        ranks : sequence of int
-            To compare, on one split.
-        share, seed
-            Of the exposures that are held out, in (0, 1), and of the split.
+        dataset : the columns of a fit.
+        ranks : to compare, on one split.
+        share, seed : of the exposures that are held out, in (0, 1), and of the split.
 
-        Returns
-        -------
-        dict
-            Rank -> Poisson log-likelihood of all pairs' held-out parts at the posterior means, divided by the number of
-            held-out exposures. Users and items without an exposure in training are left out.
+        Returns rank -> Poisson log-likelihood of all pairs' held-out parts at the posterior means, divided by the
+        number of held-out exposures. Users and items without an exposure in training are left out.
         """
         get = self.getOrDefault
         split = hold_out_exposures(dataset, get("userCol"), get("itemCol"), get("countCol"), share, seed)
         found = {}
         for rank in ranks:
-            model = self.copy({self.rank: rank}).fit(split.training)
-            try:
+            with FitResources() as resources:
+                model = resources.add(self.copy({self.rank: rank}).fit(split.training))
                 found[rank] = held_out_likelihood(model, split.exposures, share)
-            finally:
-                model.release()
         return found
 
 
@@ -166,7 +148,7 @@ def fit_exposure(estimator: PoissonFactorization, layout: Layout, resources: Fit
         if not isinstance(warm, PoissonFactorizationModel):
             raise TypeError(f"initialModel: found {warm!r}, expected a fitted PoissonFactorizationModel")
         require_exposure_rank(warm, family.rank)
-        start = warm_start(family, layout, warm.userFactors, warm.itemFactors, NOTHING_SHARED, resources)
+        start = warm_start(family, layout, (warm.userFactors, warm.itemFactors), NOTHING_SHARED, resources)
     with listening(estimator, family.stage) as listener:
         fit = resources.add(fit_factors(estimator, family, layout, listener, start))
     users, items = (

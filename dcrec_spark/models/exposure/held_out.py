@@ -1,10 +1,9 @@
 """Exposures held out of training, for the predictive check of an exposure model and to judge its rank.
 
-Exposures are held out independently with one probability: a pair that is there or not, whole, of a count, each of its
-units. So a Poisson model stays one: where counts are Poisson(r), their training part is Poisson((1 - s) r)
-and their held-out part Poisson(s r), independent of it, for *every* pair, those without any exposure too. Nothing is
-hidden from training but that: a pair without a training exposure is a zero there, whether something was held out of it
-or not, so that its zero says nothing about what was held out.
+Each exposure is held out on its own with one probability: a pair that is there or not, of a count each of its units.
+So a Poisson model stays one: where counts are Poisson(r), their training part is Poisson((1 - s) r) and their held-out
+part Poisson(s r), independent of it, for *every* pair. A pair without a training exposure is a zero in training,
+whether something was held out of it or not, so that its zero says nothing about what was held out.
 """
 
 from dataclasses import dataclass

@@ -40,20 +40,13 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
     The factors of a fit stay cached while the model or a copy is referred to. The next fit releases what is left
     behind. :meth:`release` does it at once for this model.
 
-    Parameters
-    ----------
-    userFactors, itemFactors : DataFrame[id, shape: array<double>, rate: array<double>]
-        The Gamma posteriors of pi and lambda, ``rank`` components a row. E[pi] = shape / rate.
-    elboHistory : list[float]
-        The ELBO after each iteration, all terms.
-    validationHistory : list[float], optional
-        The held-out pairs' mean negative log likelihood after each iteration. Empty without any.
-    degeneracies : list[Degeneracy], optional
-        What is wrong with the factors. ``str`` of each is a sentence.
-    converged : bool, optional
-        Whether the ELBO converged, or the held-out loss ended the fit. False if the iterations ran out before.
-    elbo : float, optional
-        The ELBO of these factors, whose users converged after the last iteration. None after no iteration.
+    userFactors, itemFactors : ``id, shape: array<double>, rate: array<double>``: the Gamma posteriors of pi and lambda,
+        ``rank`` components a row. E[pi] = shape / rate.
+    elboHistory : the ELBO after each iteration, all terms.
+    validationHistory : the held-out pairs' mean negative log likelihood after each iteration. Empty without any.
+    degeneracies : what is wrong with the factors. ``str`` of each is a sentence.
+    converged : whether the ELBO converged, or the held-out loss ended the fit. False if the iterations ran out before.
+    elbo : the ELBO of these factors, whose users converged after the last iteration. None after no iteration.
 
     Examples
     --------
@@ -100,26 +93,16 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
     def predictiveCheck(self, dataset: DataFrame, replications: int = 100, seed: int = 0) -> PredictiveCheck:
         """Whether held-out exposures look like draws from this model.
 
-        Parameters
-        ----------
-        dataset : DataFrame
-            The ``exposures`` of ``hold_out_exposures``, to whose ``training`` this model was fitted, or all rows of
-            some of the users, which suffice where there are millions.
-        replications : int
-            Draws from the model that the real exposures are compared with, at least 20.
-        seed : int
-            Of the draws.
+        dataset : the ``exposures`` of ``hold_out_exposures``, to whose ``training`` this model was fitted, or all rows
+            of some of the users, which suffice where there are millions.
+        replications : draws from the model that the real exposures are compared with, at least 20.
+        seed : of the draws.
 
-        Returns
-        -------
-        PredictiveCheck
-            A p-value for each user, and overall. The caller releases it.
+        Returns a p-value for each user, and overall. The caller releases it.
+        Raises DataError: the model was fitted to other exposures, held-out ones too. ConfigError: the ids are of
+        another kind than the model's.
 
-        Notes
-        -----
-        After Wang and Blei, arXiv 1805.06826. See :mod:`dcrec_spark.models.exposure.predictive_check`. DataError is
-        raised for a model that was fitted to other exposures, held-out ones too, and ConfigError for ids of another
-        kind than the model's.
+        After Wang and Blei, arXiv 1805.06826. See :mod:`dcrec_spark.models.exposure.predictive_check`.
         """
         return check_exposures(self, dataset, replications, seed)
 
@@ -128,16 +111,11 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
 
         A training user with the exposures of training gets the fitted factors back.
 
-        Parameters
-        ----------
-        dataset : DataFrame
-            The columns of training. Pairs with unknown items are left out, and so are those that
+        dataset : the columns of training. Pairs with unknown items are left out, and so are those that
             validationIndicatorCol marks. A user with unknown items only gets the factors of one without exposures.
 
-        Returns
-        -------
-        DataFrame[id, shape: array<double>, rate: array<double>]
-            Cached. Unpersist it when done. DataError is raised where none of the items is known.
+        Returns ``id, shape: array<double>, rate: array<double>``. Cached. Unpersist it when done.
+        Raises DataError: none of the items is known.
         """
         return self._fold_in(dataset, new_is_user=True)
 
@@ -164,13 +142,8 @@ class PoissonFactorizationModel(Model, ExposureParams, Persistent):
         return folded
 
     def _saved(self) -> Saved:
-        facts = {
-            "elboHistory": self.elboHistory,
-            "validationHistory": self.validationHistory,
-            "degeneracies": as_json(self.degeneracies),
-            "converged": self.converged,
-            "elbo": self.elbo,
-        }
+        names = ("elboHistory", "validationHistory", "degeneracies", "converged", "elbo")
+        facts = {name: as_json(getattr(self, name)) for name in names}
         return Saved({"users": self.userFactors, "items": self.itemFactors}, facts)
 
     @classmethod

@@ -1,27 +1,20 @@
 """The exposure predictive check: do held-out exposures look like draws from the fitted exposure model?
 
 After Wang and Blei ("The Blessings of Multiple Causes", arXiv 1805.06826): hold out, fit, and compare the held-out
-log-likelihood of the real exposures with that of replications. What is done here, and why:
-
-*Held out* are single exposures, each with probability s (:mod:`dcrec_spark.models.exposure.held_out`). The training
-part of Poisson(R) counts is Poisson((1 - s) R), for all pairs alike, so the fitted rate r estimates (1 - s) R. The
-held-out part is Poisson(s / (1 - s) r), independent of training. Its zeros take part exactly, none is sampled or
-weighted: the sum of a Poisson model's rates over all items is a product of sums.
+log-likelihood of the real exposures with that of replications. Single exposures are held out, each with probability s
+(:mod:`dcrec_spark.models.exposure.held_out`), and :mod:`dcrec_spark.kernels.predictive` has the distributions.
 
 *Exposures that are there or not* are not Poisson. Fitted to zeros and ones, Poisson factorization estimates the mean,
-r = (1 - s) p with p the probability of an exposure. 1 - exp(-r) would be too small. A pair in training can have no
-held-out part, any other has one with odds s p / (1 - p). Rates above certainty count as p = 0.95. Replications are
-drawn so. Where exposures are rare, this is the Poisson distribution again. Data drawn as min(Poisson(R), 1) pass where
-R is well below 1 for nearly all pairs. Where many pairs are near certain, 1 - exp(-R) has no low rank, the
-factorization does not fit, and the check fails.
+r = (1 - s) p with p the probability of an exposure. 1 - exp(-r) would be too small. Rates above certainty count as
+p = 0.95. Data drawn as min(Poisson(R), 1) pass where R is well below 1 for nearly all pairs. Where many pairs are near
+certain, 1 - exp(-R) has no low rank, the factorization does not fit, and the check fails.
 
-*The discrepancy* is the Poisson log-likelihood of a user's held-out exposures over all items at the posterior means,
-that is at a_hat, which stage 2 uses (Wang and Blei average it over posterior draws: another question, as valid). Each
-replication draws the factors anew from their Gamma posteriors, then the exposures.
+*The discrepancy* is the Poisson log-likelihood of a user's held-out exposures over all items at a_hat, which stage 2
+uses (Wang and Blei average it over posterior draws: another question, as valid). Each replication draws the factors
+anew from their Gamma posteriors, then the exposures.
 
 *p* is P(replicated < real), for a user and for the sum over users. Were the posterior the truth, it would be uniform.
-The real exposures take one of R + 1 places among the replications. P is a point within it, the middle for the sum, a
-random one for a user (many have few held-out exposures, and tie often). So it is never 0 or 1.
+P is a point within the real one's place among the replications: the middle for the sum, a random one for a user.
 Near 0: the exposures are less likely than the model expects. It is too sure of itself. Near 1: they are more likely
 than it expects. It spreads exposures over too many items, or expects too many of them, as with a rank too high for the
 data and its priors (each component adds its prior shape to every user's exposures).
@@ -31,9 +24,8 @@ units of the replications' deviation, summed, can, and has its own p.
 What the check can't see: structure that the model averages out correctly. A model of rank 1, right about activity and
 popularity, passes on exposures that come in sharp blocks: see ``PoissonFactorization.heldOutLikelihood``. And with many
 users the check sees small misfits that matter little: ``meanUserPValue``, Wang and Blei's overall figure, says how far
-a single user is from the middle.
-
-The posterior is a mean-field one, narrower than the true one. Priors that are far from the data's scale fail.
+a single user is from the middle. The posterior is a mean-field one, narrower than the true one. Priors that are far
+from the data's scale fail.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -147,11 +139,10 @@ def check_exposures(model: Any, exposures: DataFrame, replications: int, seed: i
     if isinstance(replications, bool) or not isinstance(replications, int) or replications < FEWEST_REPLICATIONS:
         raise ConfigError(f"replications: found {replications!r}, expected a whole number >= {FEWEST_REPLICATIONS}")
     users, items, count = model.userFactors, model.itemFactors, model.getOrDefault("countCol")
-    with FitResources() as resources:
-        resources.enter(few_partitions(exposures.sparkSession))
+    with few_partitions(exposures.sparkSession), FitResources() as resources:
         pairs = resources.cache(_pairs(exposures, model))
         rows, share = _require_usable(pairs, count)
-        resources.enter(few_partitions(exposures.sparkSession, PAIR_BYTES * rows))
+        resources.enter_context(few_partitions(exposures.sparkSession, PAIR_BYTES * rows))
         item_ids = resources.add_cached(index_ids(items, "id"))
         # The places of items, null where one is not in the model.
         at = item_ids.select(F.col("id").alias("item_id"), F.col("idx").alias("item_idx"))

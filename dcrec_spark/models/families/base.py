@@ -1,16 +1,14 @@
 """The protocol of a family of models: everything in which one family differs from another.
 
 The loop (:mod:`dcrec_spark.engine.ascent`), the stages of a fit (:mod:`dcrec_spark.models.fitting.stages`), folding in,
-explaining, saving and warm starts are written once. They know rows, sums and tables, and a family their
-meaning:
+explaining, saving and warm starts are written once. They know rows, sums and tables, and a family their meaning:
 
     settings of an estimator ── Family.of ──> family
     family.steps(observed)                    the kernels of both sides, and what becomes of their sums
     family.table_of(memory)                   what a block remembers, as the columns of the model's table
     family.memory_of(columns)                 the way back: where warm starts, fold-ins and explanations begin
 
-A family holds plain settings only, for it travels to the workers. Its tables are made from arrays, by the same two
-functions in a worker of the cluster and in this process.
+A family holds plain settings only, for it travels to the workers, where its tables are made from arrays too.
 """
 
 from abc import ABC, abstractmethod
@@ -132,8 +130,6 @@ Assessor = Callable[[KernelInput], BlockCertainty]
 class Family(ABC):
     """One kind of factor model, with the settings of one estimator.
 
-    Attributes
-    ----------
     stage : "exposure" or "outcome". Names the fit in logs, errors and facts.
     value : the array of a block that the factors explain.
     objective : name of what a fit optimises, in reports.
@@ -254,8 +250,6 @@ class OutcomeFamily(Family):
     The tables of users have the columns ``features`` and ``gamma``, those of items ``features``, both ``bias`` where
     there are biases, ``slopes`` and ``covariates`` where there are covariates, whatever else.
 
-    Attributes
-    ----------
     default_unobserved_weight : the weight w0 of unobserved pairs where none is given.
     unrated_are_zeros : whether unrated pairs are fitted as 0, so that predictions lie below the scale of the ratings.
     warm_start_settings : Params in which a model has to agree with the fit that it starts.
@@ -307,11 +301,6 @@ class OutcomeFamily(Family):
 
     @property
     def has_biases(self) -> bool:
-        return False
-
-    @property
-    def has_composition(self) -> bool:
-        """Whether the composition of each row's exposure is among its covariates."""
         return False
 
     @property

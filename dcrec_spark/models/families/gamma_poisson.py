@@ -31,10 +31,6 @@ Term = TypeVar("Term")
 CONVERGED, MOST_ROUNDS = 1e-6, 100
 # The largest of many changes is bounded by their norm of this order, whose powers blocks can add up.
 NORM = 8
-# A component that explains nothing still gets a little of each count. In fits of ranks 10 and 30 to simulated data of
-# lower rank (shapes 0.3) such components had 0.3 to 1 % beyond the prior's shapes and 0.004 to 0.02 % of the counts,
-# others from 7 % and 0.1 % on. Both are required: strong priors leave little to all, and many counts little to a niche.
-AT_PRIOR, NO_SHARE = 0.02, 1e-3
 
 
 class Gamma(NamedTuple):
@@ -483,12 +479,3 @@ def required(value: Term | None) -> Term:
     if value is None:
         raise AssertionError("the model has this term")
     return value
-
-
-def at_prior(prior: Gamma, users: Arrays, n_users: int, total: float) -> Array:
-    """Whether each component explains nothing, (K,): the users' shapes have converged hardly above their prior's.
-
-    total : of the counts.
-    """
-    shape = n_users * prior.shape
-    return np.asarray(users["shape"] - shape <= np.minimum(AT_PRIOR * shape, NO_SHARE * total))

@@ -39,8 +39,6 @@ GRADIENT_STEPS = 3
 class LeastSquares(base.OutcomeFamily):
     """Gaussian models of the ratings. They differ in which pairs theta . beta and a weight of the rating reach.
 
-    Attributes
-    ----------
     everywhere : whether theta . beta is part of the mean of unobserved pairs too.
     """
 
@@ -90,10 +88,6 @@ class LeastSquares(base.OutcomeFamily):
         return bool(self.settings["fitBiases"])
 
     @property
-    def has_composition(self) -> bool:
-        return self.has_confounder and self.settings["confounder"] == "factors"
-
-    @property
     def row_width(self) -> int:
         """Factors, covariates, slopes, bias and gamma travel."""
         return super().row_width + sum(self.covariates)
@@ -102,9 +96,8 @@ class LeastSquares(base.OutcomeFamily):
     def exposure_term(self) -> base.ExposureTerm:
         """As set, and standardised: the prior of gamma is meant for a confounder of unit scale."""
         link, leave_one_out = self.settings["confounderLink"], self.settings["leaveOneOut"]
-        return base.ExposureTerm(
-            link, True, leave_one_out, over_all_pairs=self.unobserved_weight > 0, composition=self.has_composition
-        )
+        composition = self.has_confounder and self.settings["confounder"] == "factors"
+        return base.ExposureTerm(link, True, leave_one_out, self.unobserved_weight > 0, composition)
 
     def require_consistent(self) -> None:
         """Refuse a link where all pairs take part: it is no product of vectors, and no sum over all pairs is exact."""

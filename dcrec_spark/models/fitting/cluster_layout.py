@@ -57,7 +57,6 @@ class ClusterLayout(Layout):
         return (self.users, self.user_ids) if is_user else (self.items, self.item_ids)
 
     def lend(self) -> "ClusterLayout":
-        """Return the layout for one of several fits, which frees none of its blocks."""
         return self.with_sides(replace(self.users, lent=True), replace(self.items, lent=True))
 
     def environment(self) -> AbstractContextManager[None]:
@@ -65,12 +64,10 @@ class ClusterLayout(Layout):
         return fixed_placement(self.users.frame.sparkSession)
 
     def place(self, is_user: bool, table: DataFrame, family: Remembered) -> State:
-        """Rows ``id`` and the family's columns as the state of a side's blocks. An id without a row gets NaN."""
         columns = [column for column in family.columns(is_user) if column.remembered]
         return place_factors(*self.side(is_user), table, columns, partial(family.memory_of, is_user=is_user))
 
     def table(self, is_user: bool, state: State, family: Tabled, shared: Any, exposed: Part | None = None) -> DataFrame:
-        """``idx, id`` and the family's columns, then those of the exposure factors."""
         side, ids = self.side(is_user)
         stages: dict[str, tuple[State, Tabled, Any]] = {"": (state, family, shared)}
         if exposed is not None:
@@ -89,8 +86,6 @@ class ClusterLayout(Layout):
         return factors if known else ids.join(factors, "idx").select("idx", "id", *factors.columns[1:])
 
     def memory_table(self, is_user: bool, state: State, rows: MemoryRows, schema: str) -> DataFrame:
-        """Return the memories of a side's blocks as rows of a table."""
-
         def batches_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for block, data in zip(batch["block"].to_pylist(), batch["data"], strict=True):
@@ -99,7 +94,6 @@ class ClusterLayout(Layout):
         return self.side(is_user)[0].memories(state).mapInArrow(batches_of, schema)
 
     def materialise(self, cached: DataFrame) -> DataFrame:
-        """Compute a cached table, so that the blocks can be released. Return it."""
         cached.count()
         return cached
 
@@ -113,19 +107,17 @@ def lay_out_on_cluster(
     given: Mapping[str, DataFrame],
     distinct: bool,
 ) -> ClusterLayout:
-    """Index the ids and build the blocks of both sides on the cluster.
+    """Index the ids and build the blocks of both sides on the cluster, as :func:`lay_out` says.
 
-    pairs : ``user_id, item_id``, the ``values`` and perhaps ``held_out``, checked and cached.
-    resources : owns the cached data of the result. Until it ends, shuffles have few partitions, by the ratings' size.
-    given : "user" or "item" -> ``id, idx`` of a side whose rows are given.
-    distinct : whether to refuse a pair that is given twice.
+    pairs : ``user_id, item_id``, the ``values`` and perhaps ``held_out``, checked and cached. given : what it calls
+    ``frozen``.
 
     Raises DataError: a pair is given twice, all are of one user or item, none has an id of the given side. ConfigError:
     exchange=broadcast, and the factors are too large for it.
     """
     spark, nonzeros, ids = pairs.sparkSession, checked.nonzeros, dict(given)
     with FitResources() as scratch:
-        resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros))
+        resources.enter_context(few_partitions(spark, PAIR_BYTES * nonzeros))
         named = {name: pairs.select(F.col(f"{name}_id").alias("id")) for name in OTHER if name not in given}
         found = {**given, **{name: scratch.cache(frame.distinct()) for name, frame in named.items()}}
         counts = [found[name].agg(F.lit(name), F.count("*")) for name in OTHER]
@@ -136,7 +128,7 @@ def lay_out_on_cluster(
             ids[name] = resources.add_cached(index_ids(found[name], "id") if few is None else few.persist())
         if not given:
             require_two(rows)
-        resources.enter(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
+        resources.enter_context(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
         number_bytes = np.dtype(settings.precision).itemsize
         sizes = nonzeros, settings.width, *task_memory(spark), number_bytes, settings.a_hats
         least = {name: least_blocks(rows[name], rows[other], *sizes) for name, other in OTHER.items()}

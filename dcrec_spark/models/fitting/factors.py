@@ -25,6 +25,9 @@ from dcrec_spark.spark.compat import collect_arrow, frame_of_arrow, place
 # Larger tables are not cached: a model would keep them in memory as long as it lives.
 LARGEST_CACHED = 512 * 2**20
 
+_COVARIATES = ["slopes", "covariates"]
+_EXPOSURE = ["exposure_shape", "exposure_rate"]
+
 MakeTable = Callable[[], pa.Table]
 TableOf = Callable[[Arrays], Mapping[str, Array]]
 _TABLES: WeakKeyDictionary[DataFrame, MakeTable] = WeakKeyDictionary()
@@ -149,6 +152,24 @@ def select_columns(frame: DataFrame, names: Mapping[str, str]) -> DataFrame:
         return table.select(list(names)).rename_columns(list(names.values()))
 
     return derive_frame(frame, frame.select(*names).withColumnsRenamed(dict(names)), rows)
+
+
+def completed(factors: DataFrame) -> DataFrame:
+    """Return the factors with the columns that every table has: a bias of null, empty arrays, where there are none."""
+    front = [*(["idx"] if "idx" in factors.columns else []), "id", "features", "bias", *_COVARIATES]
+    names = [*front, *[name for name in factors.columns if name not in (*front, *_EXPOSURE)], *_EXPOSURE]
+    if names == factors.columns:
+        return factors
+    missing = {name: F.expr("cast(array() as array<double>)") for name in (*_COVARIATES, *_EXPOSURE)}
+    missing["bias"] = F.lit(None).cast("double")
+    columns = [F.col(name) if name in factors.columns else missing[name].alias(name) for name in names]
+
+    def complete(rows: pa.Table) -> pa.Table:
+        missing = dict.fromkeys([*_COVARIATES, *_EXPOSURE], list_array(np.empty((rows.num_rows, 0))))
+        missing["bias"] = pa.nulls(rows.num_rows, pa.float64())
+        return pa.table({name: rows[name] if name in rows.column_names else missing[name] for name in names})
+
+    return derive_frame(factors, factors.select(*columns), complete)
 
 
 def arrow_table(frame: DataFrame, names: Sequence[str] | None = None) -> pa.Table:

@@ -1,8 +1,8 @@
 """Cached data of a fit, a fold-in or an explanation, and its release."""
 
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, TypeVar
 
 from pyspark.sql import DataFrame
 
@@ -15,10 +15,9 @@ class Releasable(Protocol):
 
 
 R = TypeVar("R", bound=Releasable)
-T = TypeVar("T")
 
 
-class FitResources:
+class FitResources(ExitStack):
     """The cached data on the way to a result, which is released at the end, latest first.
 
     Data that becomes part of the result is released only if the work fails::
@@ -31,21 +30,19 @@ class FitResources:
     """
 
     def __init__(self) -> None:
-        self._scratch, self._results = ExitStack(), ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
+        super().__init__()
+        self._results = self.enter_context(ExitStack())
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._scratch, self._results:
-            if error is None:
-                self._results.pop_all()
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> bool | None:
+        if error is None:
+            self._results.pop_all()
+        return super().__exit__(kind, error, trace)
 
     def add(self, resource: R) -> R:
         """Release ``resource`` at the end."""
-        self._scratch.callback(resource.release)
+        self.callback(resource.release)
         return resource
 
     def cache(self, frame: DataFrame) -> DataFrame:
@@ -54,12 +51,8 @@ class FitResources:
 
     def add_cached(self, frame: DataFrame) -> DataFrame:
         """Release a frame that is already cached at the end."""
-        self._scratch.callback(frame.unpersist)
+        self.callback(frame.unpersist)
         return frame
-
-    def enter(self, context: AbstractContextManager[T]) -> T:
-        """Stay inside ``context``, such as settings of the session, until the end."""
-        return self._scratch.enter_context(context)
 
     def result(self, resource: R) -> R:
         """Release ``resource`` only where the work fails."""

@@ -15,15 +15,17 @@ from dcrec_spark.engine.sides import State
 from dcrec_spark.errors import DataError, cut
 from dcrec_spark.kernels.exposure import Scaling
 from dcrec_spark.models.families.base import Family, OutcomeFamily, TableColumn
+from dcrec_spark.models.families.poisson import NOTHING_SHARED
 from dcrec_spark.models.fitting.attach import FeatureColumns, attach_confounder, place_features, with_features
 from dcrec_spark.models.fitting.checks import observed, require_columns, require_ids_alike
-from dcrec_spark.models.fitting.factors import select_columns
+from dcrec_spark.models.fitting.factors import completed, select_columns
 from dcrec_spark.models.fitting.facts import OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
-from dcrec_spark.models.fitting.layout import Layout
+from dcrec_spark.models.fitting.layout import Layout, Part
 from dcrec_spark.models.fitting.layout_settings import layout_settings
 from dcrec_spark.models.fitting.propensity import exposure_values, require_ratings, weighted_ratings
+from dcrec_spark.models.fitting.stages import fold_in
 
 PAIR = ["user_id", "item_id"]
 # How far what the given ratings imply may be from what the model has, relative to |theta| |beta|: the precision of the
@@ -137,6 +139,32 @@ class FittedOutcome:
             given["user"] = self.users.select("id", "idx")
         pairs = rated.unionByName(requested)
         return lay_out(pairs, "user_id", "item_id", values, settings, resources, WANTED, given, distinct=False)
+
+    def fold_in(self, dataset: DataFrame, features: DataFrame | None, new_is_user: bool) -> DataFrame:
+        """Fold in new users or items: exposures first, then ratings, then one table of both, cached."""
+        self.require_pairs(dataset)
+        dataset, known = self.observed(dataset), self.table(not new_is_user)
+        require_ratings(dataset, self.params, self.facts.propensity)
+        dataset, values = weighted_ratings(dataset, self.params.getOrDefault("ratingCol"), self.facts.propensity)
+        if self.exposure is not None:
+            values |= exposure_values(self.count_column)
+            self.require_pairs(dataset, self.count_column)
+        # Items are solved from their pairs, which their blocks have to hold.
+        settings = layout_settings(self.params, self.row_width, new_is_user and self.family.splits)
+        frozen = {"item" if new_is_user else "user": select_columns(known, {"id": "id", "idx": "idx"})}
+        with FitResources() as resources:
+            layout = lay_out(dataset, *self.id_columns, values, settings, resources, frozen=frozen, new_only=True)
+            exposure: Part | None = None
+            if self.exposure is not None:
+                table = self.exposure_table(not new_is_user)
+                states = fold_in(layout, new_is_user, table, self.exposure, NOTHING_SHARED, resources)
+                exposure, term = Part(states[new_is_user], self.exposure, NOTHING_SHARED), self.family.exposure_term
+                layout, _ = attach_confounder(layout, states[True], states[False], term, resources, self.facts.form)
+            layout = self.with_new_features(layout, new_is_user, features, resources)
+            layout = self.with_features(layout, not new_is_user, resources)
+            states = fold_in(layout, new_is_user, known, self.family, self.facts.shared, resources)
+            table = layout.table(new_is_user, states[new_is_user], self.family, self.facts.shared, exposure)
+            return layout.materialise(completed(table.drop("idx")).persist())
 
     def with_exposure_term(self, layout: Layout, resources: FitResources) -> Layout:
         """Attach the confounder of each pair and the covariates of each row, as the model has them."""

@@ -54,7 +54,7 @@ def lay_out(
     # Without a cluster, a fit in this process needs no Python workers, which are slow to start.
     if not is_local(df.sparkSession):
         require_workers(df.sparkSession)
-    resources.enter(few_partitions(df.sparkSession))
+    resources.enter_context(few_partitions(df.sparkSession))
     sides = {"user": user_col, "item": item_col}
     pairs = df.select(
         *(plain_id(df, name).alias(f"{side}_id") for side, name in sides.items()),

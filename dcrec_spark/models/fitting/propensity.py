@@ -1,6 +1,4 @@
-"""Values of a block's pairs: counts, ratings, and their inverse-propensity weights.
-
-Weights are 1 / p, capped if so set, then normalised to mean 1.
+"""Values of a block's pairs: counts, ratings, and their inverse-propensity weights, 1 / p, capped if so set, of mean 1.
 
 Self-normalisation keeps the scale of the objective, and with it the meaning of the regularisers. Where p comes from
 ratings alone, k cancels, unless the cap or the limit p <= 1 bites. Ratings are few distinct values, so that k and the

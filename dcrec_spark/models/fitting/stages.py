@@ -4,12 +4,8 @@
     fold in:  lay out -> fold_in (exposures)     -> attach_confounder -> fold_in (ratings)
 
 A fit ends with the very step by which a fold-in finds new rows, so that a training user who is folded in with the
-training ratings gets the fitted factors back.
-
-A fit goes on where it was interrupted: an estimator with the attribute ``checkpoints`` hands it the tables of both
-sides, what all pairs share, and the objectives so far. A later fit with the same settings and data asks for them,
-places them as a warm start places a model's, and sweeps on: its result is that of a fit that was never interrupted,
-beyond rounding.
+training ratings gets the fitted factors back. An estimator with the attribute ``checkpoints`` goes on where a fit with
+the same settings and data was interrupted: its result is that of a fit that never was, beyond rounding.
 """
 
 import logging
@@ -97,18 +93,18 @@ def fit_factors(
 
 
 def warm_start(
-    family: Family, layout: Layout, users: DataFrame, items: DataFrame, shared: Any, resources: FitResources
+    family: Family, layout: Layout, tables: tuple[DataFrame, DataFrame], shared: Any, resources: FitResources
 ) -> Moment:
     """Return the states of a fitted model on these blocks: known ids at its factors, new ones at the seed's.
 
     Raises ConfigError: their ids are of another kind.
     """
     ids = layout.user_ids, layout.item_ids
-    for side, given, table in zip(("user", "item"), ids, (users, items), strict=True):
+    for side, given, table in zip(("user", "item"), ids, tables, strict=True):
         require_same_ids(side, given, table)
-    if (strangers := start_from_strangers(ids, (users, items))) is not None:
+    if (strangers := start_from_strangers(ids, tables)) is not None:
         _log.warning("%s: %s", family.stage, strangers)
-    return Moment(*layout.place_both((users, items), family, resources), shared)
+    return Moment(*layout.place_both(tables, family, resources), shared)
 
 
 def fold_in(

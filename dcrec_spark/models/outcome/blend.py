@@ -7,7 +7,7 @@ A blend is one model: its scoring vectors are those of its members, one after th
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -73,14 +73,9 @@ class _MemberCheckpoints:
 class BlendModel(RankedLists, Model, Persistent):
     """A fitted blend, as :class:`Blend` makes it.
 
-    Attributes
-    ----------
-    members : dict[str, DeconfoundedMFModel]
-        The models with a weight above 0, fitted to all ratings.
-    weights : dict[str, float]
-        Of every member that was tried. They sum to 1.
-    validationErrors : dict[str, float]
-        Mean squared error on the held-out ratings of every member, and of the blend under "blend".
+    members : the models with a weight above 0, fitted to all ratings.
+    weights : of every member that was tried. They sum to 1.
+    validationErrors : mean squared error on the held-out ratings of every member, and of the blend under "blend".
     """
 
     def __init__(
@@ -88,18 +83,18 @@ class BlendModel(RankedLists, Model, Persistent):
     ) -> None:
         super().__init__()
         self.members, self.weights, self.validationErrors = members, weights, validationErrors
-        first = self._first
+        first = next(iter(members.values()))
         self.numUsers, self.numItems, self.meanRating = first.numUsers, first.numItems, first.meanRating
 
     @property
     def intercept(self) -> float:
         """The members' beta_0, times their weights."""
-        return sum(weight * model.intercept for _, weight, model in self._weighted())
+        return sum(weight * model.intercept for weight, model in self._weighted())
 
     @property
     def exposureModel(self) -> PoissonFactorizationModel | None:
         """The stage 1 of the first member that has one."""
-        return next((model.exposureModel for model in self.members.values() if model.exposureModel is not None), None)
+        return self._exposed.exposureModel
 
     @property
     def degeneracies(self) -> list[Degeneracy]:
@@ -107,19 +102,17 @@ class BlendModel(RankedLists, Model, Persistent):
         return [each for model in self.members.values() for each in model.degeneracies]
 
     @property
-    def _first(self) -> DeconfoundedMFModel:
-        return next(iter(self.members.values()))
+    def _exposed(self) -> DeconfoundedMFModel:
+        """The first member with a stage 1, else the first."""
+        return next((m for _, m in self._weighted() if m.exposureModel is not None), self._weighted()[0][1])
 
-    def _weighted(self) -> Iterator[tuple[str, float, DeconfoundedMFModel]]:
-        for name, model in self.members.items():
-            yield name, self.weights[name], model
+    def _weighted(self) -> list[tuple[float, DeconfoundedMFModel]]:
+        return [(self.weights[name], model) for name, model in self.members.items()]
 
     def tables(self) -> tuple[DataFrame, DataFrame]:
         """Users and items: ``idx, id, features``, the members' factors times the roots of their weights, in a row."""
         users, items = (
-            _concatenated(
-                [(model.tables()[side], {"features": float(np.sqrt(weight))}) for _, weight, model in self._weighted()]
-            )
+            _concatenated([(model.tables()[side], {"features": float(np.sqrt(w))}) for w, model in self._weighted()])
             for side in (0, 1)
         )
         return users, items
@@ -131,12 +124,11 @@ class BlendModel(RankedLists, Model, Persistent):
         ones. ``bias`` is the weighted sum. Slopes and covariates are empty, and gamma is null: members have their own.
         The exposure columns are those of the exposure model.
         """
-        of_exposure = next((model for model in self.members.values() if model.exposureModel is not None), self._first)
-        known, sides = of_exposure.factorTables(), []
+        known, sides = self._exposed.factorTables(), []
         for side, table in enumerate(self.tables()):
             biases = [
                 model.tables()[side].select("id", (F.coalesce("bias", F.lit(0.0)) * F.lit(weight)).alias("bias"))
-                for _, weight, model in self._weighted()
+                for weight, model in self._weighted()
             ]
             bias = reduce(DataFrame.unionAll, biases).groupBy("id").agg(F.sum("bias").alias("bias"))
             nothing = {name: F.expr("cast(array() as array<double>)") for name in ("slopes", "covariates")}
@@ -149,25 +141,16 @@ class BlendModel(RankedLists, Model, Persistent):
 
     def overlaps(self, ratings: DataFrame, odds: float = 2.0) -> tuple[DataFrame, DataFrame]:
         """Say what :meth:`DeconfoundedMFModel.overlaps` says, by the exposure model."""
-        return next(m for m in self.members.values() if m.exposureModel is self.exposureModel).overlaps(ratings, odds)
+        return self._exposed.overlaps(ratings, odds)
 
     def scoringVectors(self) -> ScoringVectors:
         """Return the vectors whose inner products are the two parts of every score."""
         if self.isDefined("exposureWeight") and self.getExposureWeight() > 0:
             raise ConfigError("exposureWeight: expected 0 for a blend, whose lists are by potential rating alone")
-        members = [(weight, model.scoringVectors()) for _, weight, model in self._weighted()]
-        users, items = (
-            _concatenated(
-                [
-                    (
-                        _with_link(getattr(v, side), v.form),
-                        dict.fromkeys(("preference", "confounder"), w if side == "users" else 1.0),
-                    )
-                    for w, v in members
-                ]
-            )
-            for side in ("users", "items")
-        )
+        members = [(weight, model.scoringVectors()) for weight, model in self._weighted()]
+        parts = ("preference", "confounder")
+        users = _concatenated([(_with_link(v.users, v.form), dict.fromkeys(parts, w)) for w, v in members])
+        items = _concatenated([(_with_link(v.items, v.form), dict.fromkeys(parts, 1.0)) for _, v in members])
         linked = [(at, weight, v.form) for at, (weight, v) in enumerate(members) if not v.form.is_low_rank]
         form = PLAIN
         if linked:
@@ -180,8 +163,7 @@ class BlendModel(RankedLists, Model, Persistent):
             front = F.slice(pi, 1, F.size(pi) - 1)
             users = users.withColumn("confounder", F.concat("confounder", front, F.array(gamma)))
             items = items.withColumn("confounder", F.concat("confounder", pi))
-        names = ["idx", "id", "preference", "confounder"]
-        sides = users.select(*names), items.select(*names)
+        sides = users.select("idx", "id", *parts), items.select("idx", "id", *parts)
         return ScoringVectors(*sides, self.numUsers, self.numItems, self.intercept, form)
 
     def explain(self, pairs: DataFrame, ratings: DataFrame, n: int = 5) -> DataFrame:
@@ -190,15 +172,12 @@ class BlendModel(RankedLists, Model, Persistent):
         Parameters, errors and result are those of that method. A rating's contribution is the sum of its contributions
         in the members.
         """
-        every = 2**31 - 1
+        every, pair = 2**31 - 1, ["user_id", "item_id"]
         of_members = [model.explain(pairs, ratings, every) for model in self.members.values()]
-        pair, weights = ["user_id", "item_id"], [weight for _, weight, _ in self._weighted()]
-        explained = [
-            member.select(
-                *pair, *[(F.col(name) * F.lit(weight)).alias(name) for name in _SUMMED], "reasons", F.lit(weight)
-            )
-            for member, weight in zip(of_members, weights, strict=True)
-        ]
+        explained = []
+        for (weight, _), member in zip(self._weighted(), of_members, strict=True):
+            weighted = [(F.col(name) * F.lit(weight)).alias(name) for name in _SUMMED]
+            explained.append(member.select(*pair, *weighted, "reasons", F.lit(weight)))
         whole = reduce(DataFrame.unionAll, explained).toDF(*pair, *_SUMMED, "reasons", "weight")
         summed = whole.groupBy(*pair).agg(*[F.sum(name).alias(name) for name in _SUMMED])
         reasons = (
@@ -246,11 +225,7 @@ class BlendModel(RankedLists, Model, Persistent):
             model.release()
 
     def _saved(self) -> Saved:
-        facts = {
-            "members": list(self.members),
-            "weights": list(self.weights.items()),
-            "validationErrors": list(self.validationErrors.items()),
-        }
+        facts = {"members": list(self.members), "weights": self.weights, "validationErrors": self.validationErrors}
         parts = {f"member_{at}": model for at, model in enumerate(self.members.values())}
         return Saved(facts=facts, parts=parts)
 
@@ -276,15 +251,10 @@ class Blend(Estimator[BlendModel]):
     weight is above 0, to all ratings. Members with the same exposure model share one fit of it. Members that differ in
     their assumptions alone share the blocks of the ratings. All have to name their columns alike.
 
-    Parameters
-    ----------
-    members : dict[str, DeconfoundedMF] or None
-        Name -> estimator, at most 10. None: without the confounder, with its reconstruction, with its logarithm, with
-        logarithm and factors (the defaults of :class:`DeconfoundedMF`), and these without an intercept.
-    validationShare : float
-        Share of the ratings that are held out, by a hash of the ids.
-    seed : int
-        Of the split, and of the members where these are not given.
+    members : name -> estimator, at most 10. None: without the confounder, with its reconstruction, with its logarithm,
+        with logarithm and factors (the defaults of :class:`DeconfoundedMF`), and these without an intercept.
+    validationShare : share of the ratings that are held out, by a hash of the ids.
+    seed : of the split, and of the members where these are not given.
 
     Examples
     --------
@@ -321,11 +291,10 @@ class Blend(Estimator[BlendModel]):
         ids = [quoted(name).cast("string") for name in (user, item)]
         is_held_out = F.pmod(F.xxhash64(F.lit(self.seed), *ids), F.lit(_PARTS)) < self.validationShare * _PARTS
         first = self._fit_members(self.members, dataset.where(~is_held_out), "weights")
-        try:
-            weights, errors = self._choose(first, dataset.where(is_held_out), rating)
-        finally:
+        with FitResources() as resources:
             for model in first.values():
-                model.release()
+                resources.add(model)
+            weights, errors = self._choose(first, dataset.where(is_held_out), rating)
         chosen = {name: self.members[name] for name, weight in weights.items() if weight > 0}
         members = self._fit_members(chosen, dataset, "blend")
         blend = BlendModel(members, weights, errors)

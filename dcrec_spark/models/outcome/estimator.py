@@ -16,6 +16,7 @@ from dcrec_spark.models.families.poisson import NOTHING_SHARED, PoissonExposure
 from dcrec_spark.models.families.registry import consistent_family_of, family_of
 from dcrec_spark.models.fitting.attach import attach_confounder, attach_features
 from dcrec_spark.models.fitting.checks import observed, require_all_known, require_columns, require_ids_alike
+from dcrec_spark.models.fitting.factors import completed
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
@@ -32,7 +33,7 @@ from dcrec_spark.models.fitting.propensity import (
 from dcrec_spark.models.fitting.stages import FitCheckpoints, fit_factors, warm_start
 from dcrec_spark.models.outcome.lists import require_exposure_model
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
-from dcrec_spark.models.outcome.tables import FactorTables, completed
+from dcrec_spark.models.outcome.tables import FactorTables
 from dcrec_spark.models.params import OutcomeFitParams, initialise, keyword_only
 from dcrec_spark.models.persistence.mlio import Persistent
 from dcrec_spark.settings.tables import BIAS_REG, CONFOUNDER_REG, PRESETS, REG_PARAM
@@ -52,42 +53,28 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
     such as stars from 1 to 5. :meth:`forCounts` suits plays and clicks. ``explainParams()`` lists all parameters, with
     their meaning and defaults. These need more words:
 
-    Parameters
-    ----------
-    outcome : str
-        The family of the rating model: "probabilistic", "weighted", "poisson". The last has no use for biases,
+    outcome : the family of the rating model: "probabilistic", "weighted", "poisson". The last has no use for biases,
         leaveOneOut, a link, regByCount, a pooled confounderWeight: it passes over their defaults, and refuses what is
         set.
-    adjustment : str
-        "deconfounded": with the confounder. "none": without. "ipw": without, the observed ratings weighted by inverse
-        propensities: of ``propensityCol``, cut at ``weightCap``. Without a column they come from the ratings alone, as
-        in the paper: a 1 weighs 64 times a 4. On real ratings give a column.
-    confounder : str
-        "reconstruction": gamma_u h_ui, with h_ui made from a_hat_ui. "factors": also slopes of items on the composition
-        of users' exposures, and of users on items'. Unless it is set, fits to all pairs (unobservedWeight above 0) have
-        the paper's form, reconstruction and identity.
-    exposureModel : PoissonFactorizationModel or PoissonFactorization, optional
-        A fitted stage 1 to use as it is, or its estimator, which is fitted first, on the same blocks. Without one,
-        stage 1 has ``exposureRank`` factors and this estimator's seed.
-    regParam : float
-        The same for all rows, however many ratings they have, unless ``regByCount`` multiplies it by their number.
-    userFeatures, itemFeatures : DataFrame, optional
-        Scaled by the fit. Missing ones are at their mean.
-    solver : {"cholesky", "cg"}
-        Of the sweeps. The users of the fitted model are solved exactly.
-    initialModel : DeconfoundedMFModel, optional
-        A fitted model of the same kind and ranks to start from. Its exposure model starts stage 1, unless
-        ``exposureModel`` is fitted or has a start. Without ``exposureModel`` stage 1 also has the rank, priors, counts,
-        tolerance and iterations of that exposure model.
+    adjustment : "deconfounded": with the confounder. "none": without. "ipw": without, the observed ratings weighted by
+        inverse propensities: of ``propensityCol``, cut at ``weightCap``. Without a column they come from the ratings
+        alone, as in the paper: a 1 weighs 64 times a 4. On real ratings give a column.
+    confounder : "reconstruction": gamma_u h_ui, with h_ui made from a_hat_ui. "factors": also slopes of items on the
+        composition of users' exposures, and of users on items'. Unless it is set, fits to all pairs (unobservedWeight
+        above 0) have the paper's form, reconstruction and identity.
+    exposureModel : a fitted stage 1, a PoissonFactorizationModel, to use as it is, or its estimator, a
+        PoissonFactorization, which is fitted first, on the same blocks. Without one, stage 1 has ``exposureRank``
+        factors and this estimator's seed.
+    regParam : the same for all rows, however many ratings they have, unless ``regByCount`` multiplies it by their
+        number.
+    userFeatures, itemFeatures : scaled by the fit. Missing ones are at their mean.
+    solver : of the sweeps, "cholesky" or "cg". The users of the fitted model are solved exactly.
+    initialModel : a DeconfoundedMFModel of the same kind and ranks to start from. Its exposure model starts stage 1,
+        unless ``exposureModel`` is fitted or has a start. Without ``exposureModel`` stage 1 also has the rank, priors,
+        counts, tolerance and iterations of that exposure model.
+    listener : an attribute that is called with (stage, iteration, objective) after each sweep of either stage, by
+        default they are logged, and a bar is shown on a terminal and in notebooks (``show_progress``).
 
-    Attributes
-    ----------
-    listener : callable
-        Called with (stage, iteration, objective) after each sweep of either stage, by default they are logged, and a
-        bar is shown on a terminal and in notebooks (``show_progress``).
-
-    Notes
-    -----
     ``fit`` raises DataError for input that can't be used. ConfigError for settings that contradict each other, and on a
     cluster without a checkpoint directory. FitError where the objective goes the wrong way or a factor is not finite.
 
@@ -223,13 +210,12 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             family = covariates.of_family(family, form)
             warm, start = self.getOrDefault("initialModel"), None
             if warm is not None:
-                users, items = warm.tables()
-                start = warm_start(family, layout, users, items, warm.facts.shared, resources)
+                start = warm_start(family, layout, warm.tables(), warm.facts.shared, resources)
             with listening(self, family.stage) as listener:
                 fit = resources.add(fit_factors(self, family, layout, listener, start))
             facts = FitFacts.of(family, layout, fit).warn()
             outcome = OutcomeFacts(fit.shared, layout.means["rating"], facts, propensity, form, covariates)
-            return self._model(self._tables(family, layout, fit, stage_one), outcome, stage_one)
+            return self._model(family, layout, fit, stage_one, outcome)
 
     def checkInitialModel(self, dataset: DataFrame) -> None:
         """Refuse an initialModel that a fit to ``dataset`` could not start from. Nothing is computed.
@@ -286,20 +272,19 @@ class DeconfoundedMF(Estimator[DeconfoundedMFModel], OutcomeFitParams, Persisten
             states = layout.place_both((exposure.userFactors, exposure.itemFactors), family, resources)
         return ExposureFit(*states, exposure)
 
-    @staticmethod
-    def _tables(family: OutcomeFamily, layout: Layout, fit: Fit, stage_one: ExposureFit | None) -> FactorTables:
+    def _model(
+        self, family: OutcomeFamily, layout: Layout, fit: Fit, stage_one: ExposureFit | None, facts: OutcomeFacts
+    ) -> DeconfoundedMFModel:
         sides, exposure = [], None
         for is_user, state in ((True, fit.users), (False, fit.items)):
             if stage_one is not None:
                 exposed = stage_one.users if is_user else stage_one.items
                 exposure = Part(exposed, PoissonExposure.of(stage_one.model), NOTHING_SHARED)
             sides.append(completed(layout.table(is_user, state, family, fit.shared, exposure)))
-        return FactorTables.of_fit(layout, *sides)
-
-    def _model(self, tables: FactorTables, facts: OutcomeFacts, stage_one: ExposureFit | None) -> DeconfoundedMFModel:
-        exposure = None if stage_one is None else stage_one.model
-        was_given = exposure is not None and exposure is self.getOrDefault("exposureModel")
-        model = DeconfoundedMFModel(tables, facts, exposure, releasesExposureModel=not was_given)
+        used = None if stage_one is None else stage_one.model
+        was_given = used is not None and used is self.getOrDefault("exposureModel")
+        tables = FactorTables.of_fit(layout, *sides)
+        model = DeconfoundedMFModel(tables, facts, used, releasesExposureModel=not was_given)
         self._copyValues(model._resetUid(self.uid)).clear(model.initialModel)
         return model
 

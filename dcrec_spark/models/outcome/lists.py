@@ -67,18 +67,12 @@ class RankedLists(OutcomeParams):
     def predictParts(self, dataset: DataFrame) -> DataFrame:
         """Predict as :meth:`transform` does, and add the two parts of each prediction.
 
-        Parameters
-        ----------
-        dataset : DataFrame
-            User and item columns as in training.
+        dataset : user and item columns as in training.
 
-        Returns
-        -------
-        DataFrame
-            ``dataset`` with predictionCol, which is preference + confounder + intercept. ``preference``: theta . beta,
-            the biases, and the slopes on given features. ``confounder``: gamma times the substitute confounder, and the
-            slopes on the composition of exposures. Where coldStartStrategy gives an unknown id the mean rating, both
-            parts are 0.
+        Returns ``dataset`` with predictionCol, which is preference + confounder + intercept. ``preference``: the inner
+        product theta . beta, the biases, and the slopes on given features. ``confounder``: gamma times the substitute
+        confounder, and the slopes on the composition of exposures. Where coldStartStrategy gives an unknown id the mean
+        rating, both parts are 0.
 
         Examples
         --------
@@ -121,24 +115,15 @@ class RankedLists(OutcomeParams):
         With ``exposureWeight`` above 0 the rank is by (score - the user's baseline) * P(exposure)^exposureWeight, and
         the score stays the potential rating.
 
-        Parameters
-        ----------
-        n : int
-            Items for each user. A user with fewer items left has fewer rows.
-        seen : DataFrame, optional
-            User and item columns as in training: pairs to leave out. Without it all items are ranked.
-        users : DataFrame, optional
-            User column as in training. Only the known users among them get recommendations.
-        items : DataFrame, optional
-            Item column as in training: what may be recommended, each item once. Without it all items may.
-        maxPerCategory : int, optional
-            Items of one category in a list, at most, by a column ``category`` of ``items``. An item without one is of
-            none. Lists are ranked as deep as it takes to fill them.
+        n : items for each user. A user with fewer items left has fewer rows.
+        seen : user and item columns as in training: pairs to leave out. Without it all items are ranked.
+        users : user column as in training. Only the known users among them get recommendations.
+        items : item column as in training: what may be recommended, each item once. Without it all items may.
+        maxPerCategory : items of one category in a list, at most, by a column ``category`` of ``items``. An item
+            without one is of none. Lists are ranked as deep as it takes to fill them.
 
-        Returns
-        -------
-        DataFrame[user_id, rank, item_id, score, preference, confounder]
-            rank from 1. The score is the sum of its two parts and the intercept.
+        Returns ``user_id, rank, item_id, score, preference, confounder``, rank from 1. The score is the sum of its two
+        parts and the intercept.
 
         Examples
         --------
@@ -151,17 +136,11 @@ class RankedLists(OutcomeParams):
     def fallbackTable(self, n: int, items: DataFrame | None = None, maxPerCategory: int | None = None) -> DataFrame:
         """Return one list for users without ratings: the items with the largest mean potential rating of all users.
 
-        Parameters
-        ----------
-        n : int
-            Items of the list.
-        items, maxPerCategory
-            As :meth:`recommendationTable` has them.
+        n : items of the list.
+        items, maxPerCategory : as :meth:`recommendationTable` has them.
 
-        Returns
-        -------
-        DataFrame[rank, item_id, score, preference, confounder]
-            rank from 1. The score is the mean over users, exposed or not, of what they would rate the item.
+        Returns ``rank, item_id, score, preference, confounder``, rank from 1. The score is the mean over users, exposed
+        or not, of what they would rate the item.
 
         Examples
         --------
@@ -173,19 +152,12 @@ class RankedLists(OutcomeParams):
     def similarItems(self, n: int, similarity: Similarity = "cosine", items: DataFrame | None = None) -> DataFrame:
         """Return the n items most like each item, by their preference factors.
 
-        Parameters
-        ----------
-        n : int
-            Items for each item, at most.
-        similarity : {"cosine", "inner_product"}
-            What is compared: the direction of the factors, or their inner product.
-        items : DataFrame, optional
-            Item column as in training: what may be named as similar.
+        n : items for each item, at most.
+        similarity : what is compared: the direction of the factors ("cosine"), or their inner product
+            ("inner_product").
+        items : item column as in training: what may be named as similar.
 
-        Returns
-        -------
-        DataFrame[item_id, rank, similar_item_id, similarity]
-            rank from 1.
+        Returns ``item_id, rank, similar_item_id, similarity``, rank from 1.
 
         Examples
         --------
@@ -203,10 +175,7 @@ class RankedLists(OutcomeParams):
     def recommendForAllUsers(self, n: int, seen: DataFrame | None = None) -> DataFrame:
         """Return the n best items of every user, as MLlib's ALS returns them. See :meth:`recommendationTable`.
 
-        Returns
-        -------
-        DataFrame[user, recommendations: array<struct<item, rating>>]
-            Best first. Ids under the names of training.
+        Returns ``user, recommendations: array<struct<item, rating>>``, best first. Ids under the names of training.
 
         Examples
         --------

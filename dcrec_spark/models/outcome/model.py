@@ -18,7 +18,6 @@ from dcrec_spark.models.fitting.facts import OutcomeFacts
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.fitted import FittedOutcome
 from dcrec_spark.models.fitting.layout_settings import layout_settings
-from dcrec_spark.models.outcome.fold_in import fold_in_rows
 from dcrec_spark.models.outcome.lists import RankedLists, require_exposure_model
 from dcrec_spark.models.outcome.tables import POSTERIOR, FactorTables, numbered
 from dcrec_spark.models.outcome.vectors import ScoringVectors, scoring_vectors
@@ -32,32 +31,20 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
     The factors of a fit stay cached while the model, or one made from it, is referred to. The next fit releases what
     is left behind. :meth:`release` does it at once for this model.
 
-    Attributes
-    ----------
-    userFactors : DataFrame[id, features: array<double>, bias: double, gamma: double]
-        theta_u, ``rank`` numbers. b_u, null without biases, and gamma_u, which is 0 without a confounder and the same
-        for all where it is global. With outcome="poisson" posterior means.
-    itemFactors : DataFrame[id, features: array<double>, bias: double]
-        beta_i, and c_i, null without biases.
-    intercept : float
-        beta_0.
-    exposureModel : PoissonFactorizationModel or None
-        The stage 1 that the confounder comes from.
-    numUsers, numItems : int
-        Rows of the factors.
-    meanRating : float
-        Mean of the training ratings.
-    objectiveHistory : list[float]
-        J, or the ELBO of outcome="poisson", after each sweep, all terms.
-    objective : float or None
-        J, or the ELBO, of this model, whose users are solved after the last sweep. None after no sweep.
-    validationHistory : list[float]
-        The held-out pairs' loss after each sweep: mean squared error, with outcome="poisson" the mean negative log
-        likelihood. Empty without any.
-    converged : bool
-        Whether the objective converged, or the held-out loss ended the fit. Else the sweeps ran out.
-    degeneracies : list[Degeneracy]
-        What is wrong with the factors. ``str`` of each is a sentence.
+    userFactors : ``id, features: array<double>, bias: double, gamma: double``. theta_u, ``rank`` numbers. b_u, null
+        without biases, and gamma_u, which is 0 without a confounder and the same for all where it is global. With
+        outcome="poisson" posterior means.
+    itemFactors : ``id, features: array<double>, bias: double``. beta_i, and c_i, null without biases.
+    intercept : beta_0.
+    exposureModel : the stage 1 that the confounder comes from, or None.
+    numUsers, numItems : rows of the factors.
+    meanRating : mean of the training ratings.
+    objectiveHistory : J, or the ELBO of outcome="poisson", after each sweep, all terms.
+    objective : J, or the ELBO, of this model, whose users are solved after the last sweep. None after no sweep.
+    validationHistory : the held-out pairs' loss after each sweep: mean squared error, with outcome="poisson" the mean
+        negative log likelihood. Empty without any.
+    converged : whether the objective converged, or the held-out loss ended the fit. Else the sweeps ran out.
+    degeneracies : what is wrong with the factors. ``str`` of each is a sentence.
 
     Examples
     --------
@@ -154,21 +141,16 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
 
         A training user with the ratings of training gets the fitted factors back.
 
-        Parameters
-        ----------
-        dataset : DataFrame
-            The columns of training. Ratings of unknown items are left out, and so are those that
+        dataset : the columns of training. Ratings of unknown items are left out, and so are those that
             validationIndicatorCol marks. A user with unknown items only gets the factors of one without ratings: the
             priors, and what the fit takes from unobserved pairs.
-        features : DataFrame, optional
-            Of the new users, as ``userFeatures`` of the fit has them. A user without features is at the mean of each.
+        features : of the new users, as ``userFeatures`` of the fit has them. A user without features is at the mean of
+            each.
 
-        Returns
-        -------
-        DataFrame[id, features, bias, slopes, covariates, gamma, outcome_shape, outcome_rate, exposure_shape,
-            exposure_rate]
-            To be read, or handed to :meth:`extended` or :meth:`withUsers`. Arrays that the model has no use for are
-            empty. Cached. Unpersist it when done. DataError is raised where none of the items is known.
+        Returns ``id, features, bias, slopes, covariates, gamma, outcome_shape, outcome_rate, exposure_shape,
+        exposure_rate``, to be read, or handed to :meth:`extended` or :meth:`withUsers`. Arrays that the model has no
+        use for are empty. Cached. Unpersist it when done.
+        Raises DataError: none of the items is known.
 
         Examples
         --------
@@ -177,7 +159,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         >>> model.withUsers(folded).recommendationTable(2, seen=newcomer).count()
         2
         """
-        return fold_in_rows(self._fit_result(), dataset, features, new_is_user=True)
+        return self._fit_result().fold_in(dataset, features, new_is_user=True)
 
     def foldInItems(self, dataset: DataFrame, features: DataFrame | None = None) -> DataFrame:
         """Fold in new items by the ratings of known users, as :meth:`foldInUsers` does users. Items have no gamma.
@@ -188,17 +170,14 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         >>> model.extended(items=model.foldInItems(new_item)).numItems
         7
         """
-        return fold_in_rows(self._fit_result(), dataset, features, new_is_user=False)
+        return self._fit_result().fold_in(dataset, features, new_is_user=False)
 
     def extended(self, users: DataFrame | None = None, items: DataFrame | None = None) -> "DeconfoundedMFModel":
         """Make a model with the users or items of a fold-in added to this one's. An id that it knows is replaced.
 
         The exposure model stays as it is, and so does this model, which has to outlive the new one.
 
-        Parameters
-        ----------
-        users, items : DataFrame, optional
-            Results of :meth:`foldInUsers` and :meth:`foldInItems`.
+        users, items : results of :meth:`foldInUsers` and :meth:`foldInItems`.
 
         Examples
         --------
@@ -206,8 +185,7 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
         >>> model.extended(users=model.foldInUsers(newcomer)).numUsers
         7
         """
-        with FitResources() as resources:
-            resources.enter(self._few_partitions())
+        with self._few_partitions(), FitResources() as resources:
             tables = [
                 table if new is None else numbered(new, resources, table, keep=True)
                 for table, new in zip(self.tables(), (users, items), strict=True)
@@ -217,48 +195,35 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
     def withUsers(self, users: DataFrame) -> "DeconfoundedMFModel":
         """Make a model with the users of :meth:`foldInUsers` in place of this one's, which has to outlive it."""
         known, items = self.tables()
-        with FitResources() as resources:
-            resources.enter(self._few_partitions())
+        with self._few_partitions(), FitResources() as resources:
             return self._with_tables(FactorTables.cached(numbered(users, resources, known, keep=False), items))
 
     def explain(self, pairs: DataFrame, ratings: DataFrame, n: int = 5) -> DataFrame:
         """Explain what carries each score: the user's ratings, one by one, and the confounder.
 
-        Parameters
-        ----------
-        pairs : DataFrame
-            User and item columns as in training. The pairs may be rated or not.
-        ratings : DataFrame
-            The columns of training: the ratings that the users were fitted or folded in with. Ratings of other users,
-            and those that validationIndicatorCol marks, are left out.
-        n : int
-            Reasons of each pair, at most.
+        pairs : user and item columns as in training. The pairs may be rated or not.
+        ratings : the columns of training: the ratings that the users were fitted or folded in with. Ratings of other
+            users, and those that validationIndicatorCol marks, are left out.
+        n : reasons of each pair, at most.
 
-        Returns
-        -------
-        DataFrame[user_id, item_id, score, preference, confounder, intercept, composition, features, baseline, reasons,
-            others]
-            reasons : array<struct<item_id, rating, contribution>>, the largest contributions by absolute value.
-            others : the sum of the remaining ones. baseline : the preference before any rating has its say, from the
-            unobserved pairs, the intercept or the priors. Cached. Unpersist it when done. With an exposureWeight above
-            0 also ``above`` and ``exposure``: lists are in the order of above * exposure^exposureWeight, the score
-            above the user's baseline and the probability of exposure.
+        Returns ``user_id, item_id, score, preference, confounder, intercept, composition, features, baseline, reasons,
+        others``. Cached. Unpersist it when done. With an exposureWeight above 0 also ``above`` and ``exposure``: lists
+        are in the order of above * exposure^exposureWeight, the score above the user's baseline and the probability of
+        exposure.
 
-        Raises
-        ------
-        DataError
-            An unknown user or item, a user without ratings, or ratings by which the model would have other preferences
-            than it has. Least squares weighs a user's ratings against all items: after ``extended`` with items, users
-            from before have to be folded in again first.
-        ConfigError
-            The family of the outcome does not take preferences apart.
+        reasons : array<struct<item_id, rating, contribution>>, the largest contributions by absolute value.
+        others : the sum of the remaining ones.
+        baseline : the preference before any rating has its say, from the unobserved pairs, the intercept or the priors.
 
-        Notes
-        -----
         It adds up: score = preference + confounder + intercept, preference = user_bias + item_bias + features +
         baseline + contributions of the reasons + others, and confounder = gamma h + composition. ``composition`` is
         what the slopes on the composition of exposures make (confounder="factors"), ``features`` what those on given
         features make.
+
+        Raises DataError: an unknown user or item, a user without ratings, or ratings by which the model would have
+        other preferences than it has. Least squares weighs a user's ratings against all items: after ``extended`` with
+        items, users from before have to be folded in again first. ConfigError: the family of the outcome does not take
+        preferences apart.
 
         Examples
         --------
@@ -288,33 +253,19 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
     def predictIntervals(self, pairs: DataFrame, ratings: DataFrame, coverage: float = 0.9) -> DataFrame:
         """Predict potential ratings with intervals that should hold ``coverage`` of them, if the model is right.
 
-        Parameters
-        ----------
-        pairs : DataFrame
-            User and item columns as in training, such as those of a list of recommendations. Duplicates are left out.
-        ratings : DataFrame
-            The columns of training: all ratings of the fit, and those of users that were folded in since. Those that
-            validationIndicatorCol marks are left out.
-        coverage : float
-            Share of the intervals that should hold their rating, between 0 and 1.
+        pairs : user and item columns as in training, such as those of a list of recommendations. Duplicates are left
+            out.
+        ratings : the columns of training: all ratings of the fit, and those of users that were folded in since. Those
+            that validationIndicatorCol marks are left out.
+        coverage : share of the intervals that should hold their rating, between 0 and 1.
 
-        Returns
-        -------
-        DataFrame[user_id, item_id, prediction, low, high, extrapolates]
-            In units of the rating, not cut off at the ends of its scale. extrapolates : whether the pair is less likely
-            to be seen than all that the user has rated, by the exposure model. Null without one. Cached. Unpersist it
-            when done.
+        Returns ``user_id, item_id, prediction, low, high, extrapolates``, in units of the rating, not cut off at the
+        ends of its scale. ``extrapolates``: whether the pair is less likely to be seen than all that the user has
+        rated, by the exposure model. Null without one. Cached. Unpersist it when done.
+        Raises DataError: an unknown user or item, a user without ratings, ratings of users that the model does not
+        have, or ratings by which its users would be others. ConfigError: the outcome is not of least squares, or the
+        fit leaves no degrees of freedom to estimate the noise.
 
-        Raises
-        ------
-        DataError
-            An unknown user or item, a user without ratings, ratings of users that the model does not have, or ratings
-            by which its users would be others.
-        ConfigError
-            The outcome is not of least squares, or the fit leaves no degrees of freedom to estimate the noise.
-
-        Notes
-        -----
         The half-width is z sigma sqrt(1 / w + x' A_u^-1 x + v' A_i^-1 v): the systems A that the fit solved, each with
         the other side taken as known, x and v what the pair is in them, w the mean weight of a rating. What the model
         gets wrong in kind is not in it. O(nnz K^2 + (U + I) K^3), as a sweep. Laying the ratings out anew takes longer.
@@ -339,23 +290,15 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
     ) -> DataFrame:
         """Recommend as :meth:`recommendationTable` does, with an interval of each score.
 
-        Parameters
-        ----------
-        n, seen, users, items, maxPerCategory
-            As for :meth:`recommendationTable`.
-        ratings, coverage
-            As for :meth:`predictIntervals`.
+        n, seen, users, items, maxPerCategory : as for :meth:`recommendationTable`.
+        ratings, coverage : as for :meth:`predictIntervals`.
 
-        Returns
-        -------
-        DataFrame[user_id, rank, item_id, score, preference, confounder, low, high, extrapolates, odds_to_change]
-            low, high and extrapolates are those of :meth:`predictIntervals`. odds_to_change : the first ``rank`` items
-            may be others if some hidden reason changed the odds of choosing by this factor, and can't be if it changed
-            them by less. 1 where two places are tied, null where no other item is left, and with an exposureWeight
-            above 0. Cached. Unpersist it when done.
+        Returns ``user_id, rank, item_id, score, preference, confounder, low, high, extrapolates, odds_to_change``.
+        Cached. Unpersist it when done. ``low``, ``high`` and ``extrapolates`` are those of :meth:`predictIntervals`.
+        ``odds_to_change``: the first ``rank`` items may be others if some hidden reason changed the odds of choosing by
+        this factor, and can't be if it changed them by less. 1 where two places are tied, null where no other item is
+        left, and with an exposureWeight above 0.
 
-        Notes
-        -----
         A pair that was not seen differs from one that was by a density ratio from 1 / odds to odds (marginal
         sensitivity model). That moves the mean of a normal rating by (odds - 1 / odds) phi(z) standard deviations of
         the noise at most. Here P(Z <= z) = odds / (1 + odds). The list may change where that is half of the gap to the
@@ -380,23 +323,16 @@ class DeconfoundedMFModel(RankedLists, Model, Persistent):
     def overlap(self, ratings: DataFrame, odds: float = 2.0, side: str = "user") -> DataFrame:
         """Say how much of each user the ratings show, and what a hidden reason for choosing could do to their mean.
 
-        Parameters
-        ----------
-        ratings : DataFrame
-            The columns of training. Ratings of unknown users or items are left out, and so are those that
+        ratings : the columns of training. Ratings of unknown users or items are left out, and so are those that
             validationIndicatorCol marks.
-        odds : float
-            By what factor the odds of seeing an item may differ from those of the exposure model. 1: not at all.
-        side : {"user", "item"}
-            Whether to say it of each user, or of each item by those who rated it.
+        odds : by what factor the odds of seeing an item may differ from those of the exposure model. 1: not at all.
+        side : whether to say it of each "user", or of each "item" by those who rated it.
 
-        Returns
-        -------
-        DataFrame[user_id, ratings, effective_ratings, smallest_propensity, mean_rating, mean_low, mean_high]
-            Of items item_id. With p = 1 - exp(-a_hat) of each rated pair, without its own exposure: (sum 1/p)^2 / sum
-            1/p^2, the smallest p, the mean of the ratings weighted by 1/p, and its bounds. Weights are at most 1000.
-            Users and items without ratings have no row. Cached. Unpersist it when done. ConfigError is raised where the
-            model has no exposure model.
+        Returns ``user_id, ratings, effective_ratings, smallest_propensity, mean_rating, mean_low, mean_high``, of items
+        item_id. With p = 1 - exp(-a_hat) of each rated pair, without its own exposure: (sum 1/p)^2 / sum 1/p^2, the
+        smallest p, the mean of the ratings weighted by 1/p, and its bounds. Weights are at most 1000. Users and items
+        without ratings have no row. Cached. Unpersist it when done.
+        Raises ConfigError: the model has no exposure model.
 
         Examples
         --------

@@ -1,10 +1,8 @@
 """Ranking on the cluster and in this process: rows against the catalogue, seen pairs left out.
 
-A catalogue of one piece travels with the tasks::
+A catalogue of one piece travels with the tasks. A larger one stays on the cluster::
 
     rows + seen -> chunks (partitions) -> best of the piece
-
-A larger one stays on the cluster::
 
     rows + seen -> chunks (cells of a few thousand rows)  \\
                                                            cross -> best of each pair of cells -> best of all

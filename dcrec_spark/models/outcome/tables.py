@@ -1,23 +1,17 @@
-"""A model's tables of factors: cached, completed, renumbered when rows are added."""
+"""A model's tables of factors: cached, renumbered when rows are added."""
 
 from dataclasses import dataclass
 from typing import Self
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import index_ids
-from dcrec_spark.models.fitting.factors import derive_frame, list_array
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.spark.lineage import cache_while_used
 
 # The posterior that a family's means come from: of no interest outside, but a warm start needs it.
 POSTERIOR = ["outcome_shape", "outcome_rate"]
-COVARIATES = ["slopes", "covariates"]
-EXPOSURE = ["exposure_shape", "exposure_rate"]
 
 
 @dataclass(frozen=True)
@@ -50,24 +44,6 @@ class FactorTables:
         """Unpersist the tables that were cached for this model. Arrow tables of this process go with the model."""
         for table in self.cached_here:
             table.unpersist()
-
-
-def completed(factors: DataFrame) -> DataFrame:
-    """Return the factors with the columns that every table has: a bias of null, empty arrays, where there are none."""
-    front = [*(["idx"] if "idx" in factors.columns else []), "id", "features", "bias", *COVARIATES]
-    names = [*front, *[name for name in factors.columns if name not in (*front, *EXPOSURE)], *EXPOSURE]
-    if names == factors.columns:
-        return factors
-    missing = {name: F.expr("cast(array() as array<double>)") for name in (*COVARIATES, *EXPOSURE)}
-    missing["bias"] = F.lit(None).cast("double")
-    columns = [F.col(name) if name in factors.columns else missing[name].alias(name) for name in names]
-
-    def complete(rows: pa.Table) -> pa.Table:
-        missing = dict.fromkeys([*COVARIATES, *EXPOSURE], list_array(np.empty((rows.num_rows, 0))))
-        missing["bias"] = pa.nulls(rows.num_rows, pa.float64())
-        return pa.table({name: rows[name] if name in rows.column_names else missing[name] for name in names})
-
-    return derive_frame(factors, factors.select(*columns), complete)
 
 
 def numbered(new: DataFrame, resources: FitResources, table: DataFrame, keep: bool) -> DataFrame:

@@ -9,16 +9,15 @@
           /.lock                            held while the model is replaced
     <parent>/.tmp-<name>-<token>/           a model in the making; no reader looks here
 
-A new model is written next to its path and appears in one rename. To replace one, the new data directory is moved in
-next to the old, which no reader notices. Then the metadata file, which names the data directory, is replaced in one
-step. Then the old data go. So a reader finds the old model or the new one at any time, and whoever dies leaves one of
-the two, whole. What else he leaves is removed by the next one to write there. A reader whose data go while he reads
-them finds other metadata, and reads again. No two data directories have the same name, since Spark would take files of
-the same name for those it has cached.
+A new model is written next to its path and appears in one rename. To replace one, its data directory is moved in next
+to the old, then the metadata file, which names the data directory, is replaced in one step, then the old data go. So a
+reader finds one of the two models, whole, also after a death, and the next to write there removes what the dead left. A
+reader whose data go meanwhile finds other metadata, and reads again. No two data directories have the same name, since
+Spark would take files of the same name for those it has cached.
 
 An object store renames nothing: the data are written into their place, where nobody looks before the metadata name
 them, and the metadata are put there if they are still those of before. Of two who save at once the first one wins. The
-data that a save which died has left stay there: nobody could tell them from those of a save at work.
+data of a save that died stay there: nobody could tell them from those of a save at work.
 """
 
 import hashlib

@@ -1,14 +1,7 @@
 """Saving and loading, as pyspark.ml does: ``model.write().overwrite().save(path)``, ``Class.load(path)``.
 
 A class takes :class:`Persistent` among its bases. An estimator needs no more. A model says what it consists of besides
-its Params, and how it is put together again::
-
-    def _saved(self) -> Saved:
-        return Saved(frames={"users": self.userFactors}, facts={"intercept": self.intercept})
-
-    @classmethod
-    def _restored(cls, saved: Saved) -> "MyModel":
-        return cls(saved.frames["users"], **saved.facts)
+its Params (``_saved``), and how it is put together again (``_restored``).
 
 Pipelines and validators save and load such stages too: the metadata are those of pyspark.ml, which finds the class by
 its name in them. What is not saved: listeners, and what a session has set. Models read their files again when an

@@ -1,13 +1,14 @@
 """Fits that came to nothing, or partly so, say it as facts."""
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dcrec_spark.local.fits import Ratings, fit_outcome
-from dcrec_spark.models.families import gamma_poisson
-from dcrec_spark.models.families.gamma_poisson import Gamma
+from dcrec_spark.models.families.poisson import PoissonExposure
 from dcrec_spark.models.fitting.facts import Defect, Degeneracy, find_degeneracies, vanished
 from dcrec_spark.models.persistence.mlio import as_json, from_json
 from tests.models.data_sets import NUMBERS, outcome
@@ -55,7 +56,8 @@ def test_gamma_factors_that_are_left_at_their_prior_are_named() -> None:
     (user_shape, user_rate), (item_shape, item_rate) = posterior(exposures, 20, priors)
     users, items = user_shape / user_rate, item_shape / item_rate
     sums = {"shape": user_shape.sum(axis=0)}
-    at_prior = gamma_poisson.at_prior(Gamma(0.3, 0.3), sums, len(users), exposures.sum())
+    observed: Any = SimpleNamespace(n_users=len(users), means={"exposure_count": exposures.sum()}, nonzeros=1)
+    at_prior = PoissonExposure({"shapePrior": 0.3, "ratePrior": 0.3}).at_prior(sums, {}, observed)
     left = (user_shape < 1.1 * 0.3).all(axis=0)
     assert 0 < left.sum() < 20
     facts = find_degeneracies("exposure", users.T @ users, items.T @ items, 1.0, at_prior)

@@ -10,9 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorizationModel
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.kernels.ridge_terms import Shared
+from dcrec_spark.models.fitting.factors import completed
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.outcome import rank
-from dcrec_spark.models.outcome.tables import FactorTables, completed
+from dcrec_spark.models.outcome.tables import FactorTables
 from tests.frames import frame_of
 from tests.reference import topn as dense
 from tests.reference.poisson import Array

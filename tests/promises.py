@@ -57,13 +57,11 @@ class Recorder:
 
 
 def read(file: Path) -> Results:
-    """Results of earlier runs."""
     results: Results = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     return results
 
 
 def fill_line(line: str, results: Results) -> str:
-    """Fill the last two columns of a row that names a test."""
     found = NAME.search(line)
     if found is None or not line.startswith("|"):
         return line
@@ -74,7 +72,6 @@ def fill_line(line: str, results: Results) -> str:
 
 
 def main(command: str, *given: str) -> None:
-    """See the module."""
     page = PAGE.read_text(encoding="utf-8")
     if command == "named":
         tests = [f"{file}::{name}" for file, name in NAME.findall(page)]

@@ -206,7 +206,6 @@ def test_the_hash_is_of_the_settings_that_can_change_the_result() -> None:
 
 
 def test_a_configuration_that_ends_up_in_a_log_shows_no_secret() -> None:
-    """Neither printed nor in a traceback; what it was read for has it."""
     url = "input.options.url=jdbc:postgresql://me:hunter2@host/db"
     config = load_config(RetrainConfig, None, ["input.options.password=hunter1", url])
     assert config.input.options["password"] == "hunter1"

@@ -25,7 +25,6 @@ def assert_identical(actual: dict[str, cells.Array], expected: dict[str, cells.A
 
 @given(st.dictionaries(st.text(max_size=8), ARRAYS, max_size=5))
 def test_what_is_packed_is_unpacked(contents: dict[str, cells.Array]) -> None:
-    """Names in any script and order, any numeric type, any shape: no dimension, no entry, NaN."""
     assert_identical(unpack(pack(contents)), contents)
 
 
@@ -57,7 +56,6 @@ def test_python_objects_are_refused() -> None:
 
 @pytest.mark.parametrize("type_", [pa.binary(), pa.large_binary()])
 def test_cells_of_a_column_are_views_of_it(type_: pa.DataType) -> None:
-    """Of slices too, and of columns in several pieces, some of them empty."""
     packed = [pack({"rows": np.arange(n)}) for n in range(5)]
     column = pa.chunked_array([pa.array(packed, type_)[1:4], pa.array([], type_), pa.array(packed[:1], type_)])
     found = cells.cells_in(column)

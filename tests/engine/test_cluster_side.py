@@ -48,7 +48,6 @@ def toy(spark: SparkSession) -> Iterator[ToySides]:
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_half_steps_equal_a_dense_loop(toy: ToySides, layout: Layout) -> None:
-    """Items, users, items, also in more blocks than rows: exactly the same whole numbers, of rows and their sums."""
     sides = toy(layout)
     items = sides.items.half_step(key_rows)
     users = sides.users.half_step(neighbours, items)
@@ -114,8 +113,6 @@ def test_row_that_is_not_finite_leaves_nothing(spark: SparkSession, toy: ToySide
 
 
 class PlannedSide(ClusterSide):
-    """A side that notes the plans of its half-steps."""
-
     plans: ClassVar[list[DataFrame]] = []
 
     def plan(self, *args: Any) -> DataFrame:
@@ -137,7 +134,6 @@ class Cost(NamedTuple):
 
 
 def cost_of(spark: SparkSession, name: str, step: Callable[[], Any]) -> tuple[Any, Cost]:
-    """Return the step's result and its cost."""
     context = spark.sparkContext
     context.setJobGroup(name, name)
     state = step()
@@ -178,7 +174,6 @@ def test_half_step_is_one_job_of_messages(spark: SparkSession, toy: ToySides, he
 
 @by_place
 def test_rebuilt_blocks_are_the_kernels_memories_in_place(spark: SparkSession, toy: ToySides, held: bool) -> None:
-    """In place of its old blocks, one block in each partition as before."""
     sides = planned(toy(Layout(2, 3, held, held)))
     items, users = sides.items.half_step(key_rows), sides.users.half_step(remember)
     rebuilt = sides.users.rebuild(keep_block, items, users)

@@ -45,7 +45,6 @@ class Sides(NamedTuple):
     item_keys: Array
 
     def broadcasting(self, layout: Layout) -> "Sides":
-        """The same sides, with the results broadcast as asked."""
         users = replace(self.users, broadcasts=layout.users_broadcast)
         return self._replace(users=users, items=replace(self.items, broadcasts=layout.items_broadcast))
 
@@ -83,7 +82,6 @@ def keys_of(ids: DataFrame) -> Array:
 
 
 def rows_of(side: ClusterSide, state: State) -> Array:
-    """All rows in the order of their indices."""
     rows = np.empty((side.n_rows, 2))
     for row in side.memories(state).collect():
         rows[row.block :: side.n_blocks] = unpack(row.data)["rows"]

@@ -23,13 +23,11 @@ MEASURE_OF = {
 
 @pytest.fixture(scope="module")
 def predictions(spark: SparkSession) -> DataFrame:
-    """One prediction for each rating, by a rule."""
     prediction = (F.abs(F.xxhash64("user", "item")) % 5).cast("double")
     return NAMES.frame(spark).withColumn("prediction", prediction)
 
 
 def test_a_metric_is_the_one_of_evaluate(spark: SparkSession, predictions: DataFrame) -> None:
-    """Of errors the smaller is better, and they may be weighted. Columns may have any name, Params may come late."""
     settings = MetricSettings((2,), relevance=4.0, gain="2^(rel-1)", replications=0)
     expected = evaluate(predictions, settings=settings).as_dict()
     for name, measure in MEASURE_OF.items():

@@ -84,7 +84,6 @@ def test_every_metric_is_the_loops(spark: SparkSession, settings: MetricSettings
 
 
 def test_partitions_change_nothing_and_ids_may_differ_in_type(spark: SparkSession) -> None:
-    """Integers here, long integers there: the same ids."""
     answers = draw(1)
     number = {name: F.regexp_extract(name, r"\d+", 0) for name in ("user_id", "item_id", "user", "item")}
     listed, test = answers.recommendations(spark, 7), answers.rated(spark, 5)

@@ -73,7 +73,6 @@ def settings(tmp_path: Path) -> dict[str, object]:
 
 
 def is_writing_recommendations(output: Path) -> bool:
-    """Whether a file of the recommendations is open, or was just now."""
     try:
         return any(output.glob(".staging-*/recommendations/_temporary/**/part-*.parquet"))
     except FileNotFoundError:  # a task ended, and its directory was renamed while it was looked into

@@ -52,12 +52,10 @@ class Outcome:
 
 
 def options_of(settings: Mapping[str, object]) -> list[str]:
-    """Settings as the command line takes them."""
     return [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
 
 
 def in_sections(settings: Mapping[str, object], **sections: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Settings as a file has them, joined with sections."""
     for name, value in settings.items():
         section, _, setting = name.partition(".")
         sections.setdefault(section, {})[setting] = value
@@ -112,7 +110,6 @@ def run_job(
 
 
 def publish(job: type[AnyJob], settings: Mapping[str, object]) -> Path:
-    """The directory of a run that has to end well."""
     run_job(job, settings)
     return run_directory(Path(str(settings["output.path"])))
 
@@ -141,7 +138,6 @@ def read_table(run: Path, table: str) -> pd.DataFrame:
 
 
 def lists_of(run: Path) -> pd.DataFrame:
-    """The recommendations, best first."""
     columns = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
     return read_table(run, "recommendations")[columns].sort_values(columns[:2], ignore_index=True)
 

@@ -157,7 +157,6 @@ def test_a_start_from_other_features_and_an_outcome_without_slopes_are_refused(
 
 
 def test_new_features_of_the_same_users_are_news(settings: dict[str, Any], folder: Path, tmp_path: Path) -> None:
-    """Nothing new is skipped. Another number of one user is fitted, from the last model."""
     users = pd.read_csv(folder / "users.csv")
     users.to_csv(tmp_path / "users.csv", index=False)
     given = {**settings, "input.user_features": tmp_path / "users.csv", "output.path": tmp_path / "out"}

@@ -85,7 +85,6 @@ DAMAGED: dict[str, tuple[list[str], dict[str, int]]] = {
 def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole_and_publishes_the_same(
     which: str, settings: dict[str, Any], whole: Path, stopped: Path, tmp_path: Path
 ) -> None:
-    """By the same command. A stage without one starts from scratch."""
     names, gone_on = DAMAGED[which]
     shutil.copytree(stopped, tmp_path / "out")
     left = [path.name for path in (tmp_path / "out").glob(".fit-*") if not path.name.endswith(LEASE)]

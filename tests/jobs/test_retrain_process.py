@@ -58,7 +58,6 @@ def wait_for(text: str, log: Path, process: subprocess.Popen[str], seconds: floa
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_stopped_says_so_and_publishes_nothing(number: signal.Signals, tmp_path: Path) -> None:
-    """As a scheduler stops it, and as Ctrl-C does: while the fit waits for Spark."""
     output, log, ratings = tmp_path / "out", tmp_path / "log", tmp_path / "ratings.csv"
     ratings.write_text("\n".join(RATINGS), encoding="utf-8")
     with job({**ENDLESS, "input.format": "csv", "input.path": ratings, "output.path": output}, log) as process:
@@ -102,7 +101,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, obj
 def test_a_run_that_ends_in_its_fit_goes_on_when_it_is_run_again_and_publishes_the_same(
     number: signal.Signals, undisturbed: tuple[dict[str, object], Path], tmp_path: Path
 ) -> None:
-    """What it left is taken up, and nothing of it stays; where it can, it says so as it ends."""
     output, log = tmp_path / "out", tmp_path / "log"
     settings = {**undisturbed[0], "output.path": output}
     with job(settings, log) as process:
@@ -130,7 +128,6 @@ def test_a_run_that_ends_in_its_fit_goes_on_when_it_is_run_again_and_publishes_t
 
 
 def test_a_password_in_the_address_of_the_input_is_nowhere(tmp_path: Path) -> None:
-    """Neither in what this process and its JVM write to stderr, nor in what the failed run leaves."""
     output, log = tmp_path / "out", tmp_path / "log"
     source = "ftp://bob:hunter2@127.0.0.1:1/x.csv"
     settings = {"input.format": "csv", "input.path": source, "output.path": output, "spark.master": "local[1]"}

@@ -218,7 +218,6 @@ def test_a_signal_after_the_commit_leaves_a_run_that_is_done(
 def test_secrets_of_the_environment_are_in_nothing_that_a_run_leaves(
     output: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """By value: whatever text they turn up in, and whichever way the run ends."""
 
     def talk(job: Greet, context: Context[GreetConfig], outputs: Outputs[str]) -> str:
         context.run.warnings.append("connected as hunter2")
@@ -276,7 +275,6 @@ def test_signals_stop_a_run_once_and_a_published_one_never() -> None:
 def test_an_error_on_a_terminal_is_told_once_and_broken_between_words(
     for_people: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is in the log too, if that goes elsewhere."""
     configure_logging(for_people)
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=38, color_system=None)

@@ -144,7 +144,6 @@ def test_the_model_recommends_what_its_run_published(trained: Path, settings: di
 
 
 def test_exposure_weight_changes_the_order(settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path) -> None:
-    """A fit with a weight saves it, and a job that serves the model may ask for another one."""
     fitted = {**fit_again, "recommend.extra": "[intervals, fallback]", "output.path": tmp_path / "fitted"}
     own = {**settings, "model.path": tmp_path / "fitted"}
     runs = {}
@@ -181,7 +180,6 @@ def test_a_list_of_users_is_served_alone(trained: Path, settings: dict[str, Any]
 
 
 def test_a_training_user_by_another_name_gets_the_same(trained: Path, settings: dict[str, Any], tmp_path: Path) -> None:
-    """A single new user: the ratings of a known one, one of an item that the model does not know, and a bad one."""
     known = ratings().query("user == 'u03'").assign(user="new")
     more = pd.DataFrame([("new", "unknown", 3.0), ("new", "i04", 9.0)], columns=known.columns)
     pd.concat([known, more]).to_csv(tmp_path / "new.csv", index=False)

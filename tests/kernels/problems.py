@@ -33,7 +33,6 @@ def counts_of(
 
 
 def factors_of(seed: int, n: int, width: int, dtype: str = "float64") -> Floats:
-    """Above 0, of several orders of magnitude."""
     return np.exp(np.random.default_rng(seed).uniform(-4.0, 3.0, (n, width))).astype(dtype)
 
 
@@ -130,7 +129,6 @@ class RidgeProblem(NamedTuple):
         return ridge.Unknowns(*of_users, *of_items, *shared[:2], users[:, :q], items[:, end - p : end])
 
     def narrowed(self) -> "RidgeProblem":
-        """In single precision."""
         names = ("rating", "weight", "a_hat", "exposure", "low_rank", "covariates")
         blocks = [b._replace(**{name: getattr(b, name).astype(np.float32) for name in names}) for b in self[:2]]
         items: Any = {name: getattr(self.start, name).astype(np.float32) for name in ("beta", "item_bias", "rho")}

@@ -26,7 +26,6 @@ def test_weights_are_poisson_with_mean_one() -> None:
 
 @given(st.integers(0, 2**32), st.integers(1, 40), st.integers(0, 30))
 def test_a_weight_belongs_to_its_key_and_replication(seed: int, replications: int, more: int) -> None:
-    """Not to its neighbours, nor to how many replications there are."""
     key = keys(7, seed)
     weights = poisson_weights(seed, key, replications)
     order = np.random.default_rng(seed).permutation(7)

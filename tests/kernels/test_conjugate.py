@@ -34,7 +34,6 @@ def assert_near(found: Array, expected: Array, start: Array, tolerance: float) -
 @examples
 @given(seed=SEEDS)
 def test_many_steps_end_where_cholesky_does(seed: int, kind: str) -> None:
-    """Preference, bias and confounder weight in one system, as it is solved."""
     for system, start in problems_of(seed, kind):
         assert_near(descend(system, start, 60), solvers.solve_rows(system), start, 1e-8)
 

@@ -71,7 +71,6 @@ def test_least_squares_matches_the_dense_reference_and_adds_up(seed: int, kind: 
 
 
 def explained_poisson(p: PoissonProblem) -> tuple[Explained, Array]:
-    """And the items of the nonzeros."""
     block, prior, shape, rate = p.users()
     cols, wanted = g(p.state.item_shape, p.state.item_rate), every_pair(*p.observed.shape, len(block.col))
     return explain_poisson(block, prior, shape, rate, cols, p.state.item_mean, wanted), block.col
@@ -81,7 +80,6 @@ def explained_poisson(p: PoissonProblem) -> tuple[Explained, Array]:
 @examples
 @given(seed=SEEDS)
 def test_poisson_matches_the_dense_reference_and_adds_up(seed: int, confounder: str) -> None:
-    """Wherever the shapes are; a rating of 0 is no reason."""
     p = poisson_problem(seed, confounder)
     (found, col), shape, priors = explained_poisson(p), p.observed.shape, poisson.Priors()
     parts = [dense.of_poisson(p.state, p.data, p.observed, *pair, priors) for pair in np.ndindex(*shape)]

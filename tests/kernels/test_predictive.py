@@ -92,7 +92,6 @@ def test_replications_have_the_distribution_of_the_dense_reference(counted: bool
 
 @pytest.mark.parametrize("counted", KINDS, ids=["counts", "0-or-1"])
 def test_a_users_check_does_not_depend_on_the_other_users(counted: bool) -> None:
-    """Not by one bit: alone, or some of them in another order."""
     whole = simulate(5, counted, 12, 9)
     how = HeldOut(SHARE, counted)
     expected = whole.check(how)

@@ -28,7 +28,6 @@ def test_bounds_are_those_of_the_worst_weights(pairs: list[tuple[int, float]], o
 
 
 def worst_shift(odds: Array) -> Array:
-    """How far odds move the mean of a normal variable."""
     return np.asarray((odds - 1.0 / odds) * norm.pdf(norm.ppf(odds / (1.0 + odds))))
 
 

@@ -81,7 +81,6 @@ def test_single_precision_hides_nothing(seed: int, size: float) -> None:
 
 @given(SEEDS, st.integers(1, 5), st.integers(1, 40))
 def test_holding_fewer_scores_at_a_time_changes_nothing(seed: int, n: int, held: int) -> None:
-    """From less than one row at a time to all rows at once."""
     problem = ranking(seed, exact=True)
     whole = problem.fast(n)
     with pytest.MonkeyPatch.context() as patch:

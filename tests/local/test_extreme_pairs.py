@@ -86,7 +86,6 @@ def exposures() -> list[Exposure]:
 
 
 def fitted_or_refused(estimator: DeconfoundedMF, exposure: Exposure | None) -> Outcome | str:
-    """The model, or what the refusal says; no other error is one."""
     try:
         return fit_outcome(ratings(), estimator, exposure)
     except (DcrecError, ValueError) as error:

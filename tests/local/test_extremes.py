@@ -20,7 +20,6 @@ def ratings() -> Ratings:
 
 
 def assert_sound(objective: tuple[float, ...], rises: bool, *factors: Any) -> None:
-    """Every sweep moves the objective one way, beyond rounding, until it converges."""
     assert 2 <= len(objective) <= 8
     assert np.isfinite(objective).all()
     steps = np.diff(objective) / np.abs(objective[1:])

@@ -96,7 +96,6 @@ def test_every_family_matches_its_reference(
 
 @pytest.mark.parametrize("kind", EXTENDED)
 def test_all_terms_match_the_reference(spark: SparkSession, ratings: Ratings, stage_one: Exposure, kind: str) -> None:
-    """Biases, weights that depart from a common one, a standardised confounder without the pair's own exposure."""
     settings = EXTENDED[kind]
     posterior = posterior_of(stage_one)
     features = (USER_FEATURES, ITEM_FEATURES) if "features" in kind else (None, None)

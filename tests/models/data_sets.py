@@ -269,7 +269,6 @@ NUMBERS = simulate([-7, 0, 1, 2, 3, 10, 11, 2**31 - 1], [-(2**40), 3, 5, 2**33, 
 
 
 def marked(spark: SparkSession) -> DataFrame:
-    """NAMES, with about one pair in four ``held`` out."""
     return NAMES.frame(spark).withColumn("held", F.pmod(F.xxhash64("user", "item"), F.lit(4)) == 0)
 
 
@@ -309,7 +308,6 @@ def outcome(**changes: Any) -> DeconfoundedMF:
 
 
 def unknowns_of(model: DeconfoundedMFModel) -> ridge.Unknowns:
-    """A least-squares model's factors as the dense reference has them."""
     users, items, shared = by_id(model.userFactors), by_id(model.itemFactors), model.facts.shared
     biases = [side["bias"] if model.getOrDefault("fitBiases") else np.zeros(len(side["id"])) for side in (users, items)]
     sides = users["features"], biases[0], users["gamma"], items["features"], biases[1]

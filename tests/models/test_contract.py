@@ -47,7 +47,6 @@ def of(request: pytest.FixtureRequest) -> Configuration:
 
 @pytest.fixture(scope="module")
 def estimator(spark: SparkSession, of: Configuration) -> Any:
-    """No test changes it."""
     return of.make()
 
 
@@ -70,7 +69,6 @@ def pairs(spark: SparkSession, of: Configuration) -> DataFrame:
 
 
 def factors_of(model: Any) -> dict[str, DataFrame]:
-    """Everything that is known of each id."""
     tables = model.factorTables() if hasattr(model, "factorTables") else (model.userFactors, model.itemFactors)
     return dict(zip(("users", "items"), tables, strict=True))
 
@@ -90,7 +88,6 @@ def values_of(instance: Params) -> dict[str, Any]:
 
 
 def facts_of(model: Any) -> dict[str, Any]:
-    """Its numbers and histories."""
     public = {name: value for name, value in vars(model).items() if not name.startswith("_")}
     return {name: value for name, value in public.items() if isinstance(value, float | int | list | OutcomeFacts)}
 

@@ -63,7 +63,6 @@ def test_what_needs_an_extra_says_which(module: str, without_extras: dict[str, A
 
 
 def test_the_extras_are_those_of_the_package() -> None:
-    """Their packages by the names that they are imported by."""
     distributions = {"sklearn": "scikit-learn", "yaml": "pyyaml", "psycopg": "psycopg[binary]"}
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for extra, packages in EXTRAS.items():

@@ -379,7 +379,6 @@ def test_old_runs_go_and_the_current_one_stays_however_old(spark: SparkSession, 
 
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
-    """An output directory with two published runs, of which the second is current."""
     for run_id in ("r1", "r2"):
         commit(stage_by_hand(tmp_path, run_id), {"run_id": run_id, "status": "published"})
     return tmp_path

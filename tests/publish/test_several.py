@@ -38,7 +38,6 @@ from tests.steps import at_first
     ],
 )
 def test_a_run_goes_through_its_steps_until_one_fails(failing: str, error: Exception | None, steps: list[str]) -> None:
-    """Nothing staged stays."""
     sink = Mock(**{"commit.return_value": "there", f"{failing}.side_effect": error})
     with pytest.raises(type(error), match=str(error)) if error else nullcontext():
         assert publish(sink, "r1", {}, lambda _: {}, sink.audit) == "there"
@@ -141,7 +140,6 @@ def log() -> list[str]:
 
 @pytest.fixture
 def sinks(tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch) -> Several:
-    """A directory and two shelves, with one run."""
     for module in ("several", "warehouse"):
         monkeypatch.setattr(f"dcrec_spark.publish.{module}.content_of", lambda rows: Content(rows.count, rows.run_id))
     reader: Any = SimpleNamespace(read=SimpleNamespace(parquet=read_rows))
@@ -158,7 +156,6 @@ def run(sinks: Several, run_id: str, audit: Audit | None = None) -> None:
 
 
 def found(sinks: Several) -> set[str]:
-    """run_ids in all places."""
     shelves = {shelf(sinks, number).shown("items").run_id for number in (0, 1)}
     return {str(current_run_id(sinks.directory.given)), *shelves}
 

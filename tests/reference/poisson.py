@@ -23,8 +23,6 @@ Side = tuple[Array, Array]  # shapes and rates
 
 @dataclass(frozen=True)
 class Priors:
-    """Shape and rate of the Gamma priors."""
-
     user_shape: float = 0.3
     user_rate: float = 0.3
     item_shape: float = 0.3
@@ -142,7 +140,6 @@ def hidden_counts(state: State, data: Data) -> Array:
 
 
 def predict(state: State, data: Data) -> Array:
-    """Expected rating of every pair, (U, I)."""
     rating: Array = component_means(state, data).sum(axis=2)
     return rating
 
@@ -180,7 +177,6 @@ def update_shared(state: State, data: Data, priors: Priors = Priors()) -> State:
 
 
 def sweep(state: State, data: Data, priors: Priors = Priors()) -> State:
-    """Users, items, then what all pairs share."""
     return update_shared(update_items(update_users(state, data, priors), data, priors), data, priors)
 
 

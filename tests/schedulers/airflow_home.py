@@ -54,7 +54,6 @@ class Airflow:
         return finished(*command, env={**self.environment, **variables})
 
     def table(self, *words: str) -> list[dict[str, Any]]:
-        """What Airflow lists, after lines of its log."""
         listed = self.run(*words, "--output", "json")
         assert listed.returncode == 0, listed.stdout
         (line,) = (line for line in listed.stdout.splitlines() if line.startswith("["))

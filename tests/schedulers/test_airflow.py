@@ -93,7 +93,6 @@ def backfilled(airflow: Airflow, command: str) -> None:
 
 
 def ended(airflow: Airflow, published: int, output: Path) -> list[dict[str, Any]]:
-    """Wait until as many runs are published and Airflow's are over; all of Airflow's, in the order of their ends."""
     runs: list[dict[str, Any]] = []
 
     def are_over() -> bool:

@@ -32,7 +32,6 @@ def test_sections_have_the_names_and_defaults_of_the_table(name: str) -> None:
 
 
 def edges(setting: Setting) -> list[Any]:
-    """Values on both sides of what a setting takes."""
     kind = setting.job_domain or setting.domain
     if isinstance(kind, Choice):
         return [*kind.options, "other", None, 3]
@@ -58,7 +57,6 @@ def is_valid(domain: Domain, value: Any) -> bool:
 
 @pytest.mark.parametrize(("estimator", "name", "setting"), BOTH, ids=lambda value: getattr(value, "name", None))
 def test_estimator_and_configuration_take_the_same_values(estimator: type[Any], name: str, setting: Setting) -> None:
-    """Except where the table says that jobs take fewer."""
     subject = estimator()
     for value in edges(setting):
         expected = takes(TypeError, subject._set, **{setting.param: value})
@@ -77,7 +75,6 @@ def test_a_default_is_a_value_and_a_meaning_reads_in_both_spellings(setting: Set
 
 @pytest.mark.parametrize(("name", "setting"), OF_SECTIONS, ids=lambda value: getattr(value, "name", None))
 def test_a_setting_of_a_job_reaches_its_estimator(name: str, setting: Setting) -> None:
-    """With a value of its own, under the estimator's spelling."""
     value = next(value for value in edges(setting) if value != setting.default and is_valid(setting.domain, value))
     sections: dict[str, Any] = {kind: config() for kind, config in CONFIGS.items()}
     sections[name] = CONFIGS[name].model_validate({setting.name: value})

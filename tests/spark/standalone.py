@@ -53,7 +53,6 @@ def plain_environment() -> dict[str, str]:
 def finished(
     *command: object, env: Mapping[str, str] | None = None, cwd: Path | str | None = None, seconds: float = 600
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, whatever its exit code, and keep what it writes."""
     words = [*map(str, command)]
     return subprocess.run(words, env=env, cwd=cwd, capture_output=True, text=True, timeout=seconds, check=False)
 
@@ -108,7 +107,6 @@ def free_port() -> int:
 
 
 def wait_for(is_ready: Callable[[], object], log: Callable[[], str], seconds: float = 60, pause: float = 0.1) -> None:
-    """Until something is true; fails with the end of a log."""
     deadline = time.monotonic() + seconds
     while not is_ready():
         assert time.monotonic() < deadline, log()[-3000:]

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a SPARK_HOME whose logs stay in it."""
     folder = tmp_path_factory.mktemp("cluster")
     spark_home(folder)
     return folder
@@ -41,13 +40,11 @@ def submit(master: str, folder: Path, settings: dict[str, object], **more: objec
 
 @pytest.fixture(scope="module")
 def published(master: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """The job, run once and left in peace, into ``out``."""
     return submit(master, folder, {"output.path": folder / "out", "spark.checkpoint_dir": folder / "of-the-job"})
 
 
 @pytest.mark.usefixtures("spark")
 def test_the_main_job_runs_by_spark_submit(published: subprocess.CompletedProcess[str], folder: Path) -> None:
-    """It publishes what it does in one process."""
     assert published.returncode == 0, published.stderr
     directory = run_directory(folder / "out")
     verify(str(directory))

@@ -128,7 +128,6 @@ def test_a_frame_is_cached_until_nobody_refers_to_it(spark: SparkSession) -> Non
 
 @pytest.fixture
 def slow_job(spark: SparkSession) -> Thread:
-    """A job that takes minutes, at work."""
     rows = spark.range(20_000, numPartitions=2).where("reflect('java.lang.Thread', 'sleep', 20L) is not null")
 
     def count() -> None:

@@ -141,7 +141,6 @@ def test_only_the_dead_are_cleaned_up_after(tmp_path: Path) -> None:
 
 
 def test_leftovers_of_a_killed_process_go_at_once_and_those_of_a_living_one_stay(tmp_path: Path) -> None:
-    """By its lease, however young or old they are."""
     program = """
 import os, signal, sys
 from dcrec_spark.storage.local import LocalFiles

@@ -59,14 +59,12 @@ def settings_file(
 
 
 def done(*arguments: object) -> Result:
-    """Run a command that has to succeed."""
     result = dcrec_with(*arguments)
     assert result.exit_code == 0, result.output
     return result
 
 
 def states_of(listed: str) -> dict[str, list[str]]:
-    """What ``dcrec runs`` says of each run."""
     return {line.split()[0]: line.split()[2:] for line in listed.splitlines()[1:] if line.strip()}
 
 

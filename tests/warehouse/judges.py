@@ -58,7 +58,6 @@ class Place:
         return self.warehouse.stage(run_id, self.tables(run_id, users, names), {})
 
     def shows(self, run_id: str, users: int = len(IDS)) -> bool:
-        """Whether readers find all rows of that run, and no others, in all tables."""
         rows = {"recommendations": 2 * users, "item_factors": 2, "runs": 1}
         return all(self.judge(table)["run_id"].tolist() == [run_id] * rows[table] for table in self.names)
 
@@ -118,12 +117,10 @@ def sqlite_catalog(scratch: Path) -> Catalog:
 
 
 def catalog_judge(catalog: Catalog, namespace: str) -> Judge:
-    """The table that a catalog names, by PyIceberg's own client."""
     return lambda table: catalog.load_table(f"{namespace}.{table}").scan().to_pandas()
 
 
 def postgresql_judge(database: psycopg.Connection, namespace: str) -> Judge:
-    """The view, by psycopg."""
     cursor = database.cursor(row_factory=dict_row)
     return lambda table: pd.DataFrame(cursor.execute(f'select * from "{namespace}"."{table}"').fetchall())
 

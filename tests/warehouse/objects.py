@@ -147,7 +147,6 @@ StoreT = TypeVar("StoreT", bound=Bucket)
 
 @contextmanager
 def reached(store: StoreT, spark: SparkSession) -> Iterator[StoreT]:
-    """Run a store, and tell the session where it is."""
     with store as running:
         for name, value in store.settings().items():
             spark.conf.set(name, value)

@@ -28,7 +28,6 @@ SETTING = "warehouses.other.redis"
 
 @pytest.fixture
 def place(opened: Opened) -> Place:
-    """Keys of the test's own, under which one run is shown; two are kept."""
     made = opened("redis", keep=2)
     made.publish("old")
     return made

@@ -78,7 +78,6 @@ def settings_of(trained: Path, output: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def compared(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Path]:
-    """An evaluation with a second model, and its directory."""
     output = tmp_path_factory.mktemp("compared") / "out"
     more = {"evaluation.compare_with": trained / "other", "evaluation.titles_path": trained / "titles.csv"}
     outcome = run_job(Evaluate, {**settings_of(trained, output), **more})
@@ -93,7 +92,6 @@ def alone(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def text_of(run: Path) -> str:
-    """The report as text, without its figures."""
     page = (run / "report" / "report.html").read_text(encoding="utf-8")
     body = re.sub(r"<svg[^>]*>.*?</svg>", "", page.partition("<body>")[2], flags=re.DOTALL)
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())

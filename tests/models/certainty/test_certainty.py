@@ -38,7 +38,6 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def certainty_of(model: DeconfoundedMFModel, settings: dict[str, Any]) -> dense.Certainty:
-    """Of every pair, by the dense reference at the model's factors."""
     assert model.exposureModel is not None
     posterior = Posterior.of(model.exposureModel)
     h, predicted = NAMES.confounder(posterior, settings)
@@ -60,7 +59,6 @@ def propensities(model: PoissonFactorizationModel) -> Array:
 def test_intervals_match_the_dense_reference(
     spark: SparkSession, stage_one: PoissonFactorizationModel, rated: DeconfoundedMFModel, kind: str
 ) -> None:
-    """Of every pair, rated or not, for any coverage; of one pair alone, which most blocks know nothing of, too."""
     settings, pairs = KINDS[kind], NAMES.all_pairs(spark)
     features = feature_frames(spark) if "features" in kind else (None, None)
     own = {"userFeatures": features[0], "itemFeatures": features[1], "exposureModel": stage_one}

@@ -24,7 +24,6 @@ def assert_matches(spark: SparkSession, model: PoissonFactorizationModel, data: 
 
 
 def test_fit_matches_the_dense_reference(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
-    """By id; ids are any strings, empty ones and two ways to write an accent too."""
     assert_matches(spark, stage_one, NAMES, counted=False)
     assert (np.diff(stage_one.elboHistory) > 0).all()
     for factors in (stage_one.userFactors, stage_one.itemFactors):

@@ -22,7 +22,6 @@ def held(frame: DataFrame) -> dict[tuple[object, object], float]:
 
 
 def test_each_pair_is_in_training_or_held_out(spark: SparkSession) -> None:
-    """Whole, with its other columns as they were, and about the share that was asked for."""
     pairs = grid(spark, 50, 40)
     split = hold_out_exposures(pairs, share=0.3, seed=1)
     assert split.training.columns == pairs.columns

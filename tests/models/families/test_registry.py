@@ -56,7 +56,6 @@ def fitted(ratings: DataFrame) -> Iterator[DeconfoundedMFModel]:
 
 
 def test_it_fits_in_one_process_and_on_spark_alike(in_one_process: Outcome, fitted: DeconfoundedMFModel) -> None:
-    """J is that of the factors, and falls."""
     history = fitted.objectiveHistory
     np.testing.assert_allclose(in_one_process.objective, history, rtol=1e-9)
     assert (np.diff(history) < 0).all()
@@ -77,7 +76,6 @@ def test_it_predicts_and_recommends(ratings: DataFrame, in_one_process: Outcome,
 
 
 def test_it_is_saved_loaded_and_folds_in(ratings: DataFrame, fitted: DeconfoundedMFModel, tmp_path: Path) -> None:
-    """A training user gets the fitted factors back, from the file."""
     fitted.save(str(tmp_path / "model"))
     loaded = DeconfoundedMFModel.load(str(tmp_path / "model"))
     assert (loaded.facts, loaded.getOrDefault("outcome")) == (fitted.facts, "plain")

@@ -109,7 +109,6 @@ def test_portions_are_all_pairs_once(spark: SparkSession) -> None:
 
 
 def test_too_many_ratings_are_not_collected(spark: SparkSession) -> None:
-    """They are fitted on the cluster, unless this process was asked for."""
     many = {"local_rows": 3, "largest_local_rows": 3}
     with FitResources() as resources:
         assert isinstance(laid_out(NAMES.frame(spark), resources, **many).users, ClusterSide)

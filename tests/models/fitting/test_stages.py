@@ -42,7 +42,6 @@ def test_poisson_warm_start_goes_on_from_posterior(spark: SparkSession, stage_on
 
 @pytest.fixture(scope="module")
 def both_stages(spark: SparkSession) -> Iterator[DeconfoundedMFModel]:
-    """Stage 1 set otherwise than by default."""
     model = outcome(exposureModel=exposure(countCol="count")).fit(NUMBERS.frame(spark))
     yield model
     model.release()

@@ -63,7 +63,6 @@ def test_ids_of_another_kind_are_refused(spark: SparkSession, fitted: Deconfound
 def test_training_users_get_factors_back(
     spark: SparkSession, stage_one: PoissonFactorizationModel, settings: dict[str, Any]
 ) -> None:
-    """Exposure, preference and confounder weight, from other blocks than in the fit."""
     model = outcome(**settings, exposureModel=stage_one).fit(NAMES.frame(spark))
     users = ["a`tick", "zoë", "🦊"]
     folded = model.foldInUsers(of_users(spark, *users))
@@ -76,7 +75,6 @@ def test_training_users_get_factors_back(
 
 
 def test_a_new_item_is_where_its_users_hold_it(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
-    """The dense reference's item, given the fitted users."""
     ratings = NAMES.frame(spark).where("item = '10'").withColumn("item", F.lit("new"))
     folded = fitted.foldInItems(ratings)
     posteriors = [f"{stage}_{part}" for stage in ("outcome", "exposure") for part in ("shape", "rate")]

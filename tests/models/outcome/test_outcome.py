@@ -56,7 +56,6 @@ ON_SPARK: dict[str, dict[str, Any]] = {
 def test_a_member_of_the_family_matches_its_dense_reference(
     spark: SparkSession, stage_one: PoissonFactorizationModel, kind: str
 ) -> None:
-    """Step by step; predictions and lists of all pairs are those of the reference."""
     settings, features = ON_SPARK[kind], feature_frames(spark) if "features" in kind else (None, None)
     given = {"exposureModel": stage_one, "userFeatures": features[0], "itemFeatures": features[1]}
     model = outcome(**settings, **given).fit(NAMES.frame(spark))
@@ -217,7 +216,6 @@ def test_ids_of_any_number_type_fit_alike_and_come_back_equal(spark: SparkSessio
 
 
 def test_users_alike_are_those_whose_factors_point_the_same_way(fitted: DeconfoundedMFModel) -> None:
-    """As items are, under the users' ids."""
     users = by_id(fitted.userFactors)
     unit = users["features"] / np.linalg.norm(users["features"], axis=1, keepdims=True)
     found = fitted.similarUsers(2).toPandas()
@@ -229,7 +227,6 @@ def test_users_alike_are_those_whose_factors_point_the_same_way(fitted: Deconfou
 def test_a_fitted_exposure_model_needs_no_count_column(
     spark: SparkSession, stage_one: PoissonFactorizationModel
 ) -> None:
-    """Its factors are there already."""
     counted = stage_one.copy({stage_one.countCol: "views"})
     model = outcome(exposureModel=counted, maxIter=1).fit(NAMES.frame(spark).drop("count"))
     assert model.exposureModel is counted
@@ -263,7 +260,6 @@ def test_transform_adds_the_prediction_under_a_free_name(spark: SparkSession, fi
 
 @pytest.mark.parametrize("cold", ["nan", "drop", "mean"])
 def test_cold_start(spark: SparkSession, fitted: DeconfoundedMFModel, cold: str) -> None:
-    """An unknown user, an unknown item, no user at all, and one known pair."""
     strangers = [("nobody", "1"), ("zoë", "nothing"), (None, "1")]
     pairs = frame_of(spark, [*strangers, ("zoë", "1")], "user string, item string")
     answers = fitted.copy({fitted.coldStartStrategy: cold}).predictParts(pairs).collect()

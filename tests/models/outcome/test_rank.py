@@ -82,7 +82,6 @@ def make_fitted(spark: SparkSession, confounder: bool) -> Fitted:
 
 @pytest.fixture(autouse=True, params=["here", "on the cluster"])
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """In the driver's process, as little work is done, and on the cluster."""
     where = str(request.param)
     if where != "here":
         monkeypatch.setattr(rank, "LOCAL_ROWS", 0)
@@ -102,7 +101,6 @@ def rows_of(table: DataFrame) -> list[tuple[Any, ...]]:
 
 
 def test_table_matches_the_dense_reference(fitted: Fitted) -> None:
-    """Equal scores by item; a user with fewer items left has fewer rows, one who has seen all has none."""
     assert rows_of(fitted.model.recommendationTable(1)) == fitted.expected(1, seen=False)
     table = fitted.model.recommendationTable(N_ITEMS + 1, fitted.seen)
     assert rows_of(table) == fitted.expected(N_ITEMS + 1, seen=True)
@@ -195,7 +193,6 @@ def expected_lists(fitted: Fitted, n: int) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def test_for_all_users_and_some(spark: SparkSession, fitted: Fitted) -> None:
-    """Best first. Users may be named twice; those who are not known have no list."""
     everyone = fitted.model.recommendForAllUsers(4, fitted.seen)
     assert dict(everyone.dtypes) == {"user": "string", "recommendations": "array<struct<item:int,rating:float>>"}
     assert lists_of(everyone) == expected_lists(fitted, 4)
@@ -206,7 +203,6 @@ def test_for_all_users_and_some(spark: SparkSession, fitted: Fitted) -> None:
 
 
 def test_for_all_items_and_some(spark: SparkSession, fitted: Fitted) -> None:
-    """The mirror image: the users who would like an item best, of those who have not seen it."""
     everything = fitted.model.recommendForAllItems(3, fitted.seen)
     assert dict(everything.dtypes) == {"item": "int", "recommendations": "array<struct<user:string,rating:float>>"}
     expected: dict[int, list[tuple[str, float]]] = {}
@@ -242,7 +238,6 @@ def test_what_cannot_be_ranked_is_refused(fitted: Fitted) -> None:
 
 
 def test_nobody_to_rank_for_and_nothing_to_rank(spark: SparkSession, fitted: Fitted) -> None:
-    """Tables without rows, of the same types as others."""
     strangers, nothing = frame_of(spark, [("nobody",)], "user string"), frame_of(spark, [(-1,)], "item int")
     for restricted in ({"users": strangers}, {"items": nothing}):
         empty = fitted.model.recommendationTable(2, fitted.seen, **restricted)

@@ -1,6 +1,7 @@
 """A user of MLlib's ALS who tries its parameters is told ours, and gets the same model by the settings of the docs."""
 
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from pyspark.ml.recommendation import ALS
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark import DeconfoundedMF
-from dcrec_spark.models.params import NEAREST, unknown_param
+from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark.models.params import NEAREST
 from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, params
 from tests.frames import frame_of
 
@@ -25,21 +26,21 @@ def test_every_parameter_of_als_is_ours_too_or_has_a_nearest_one_that_is() -> No
 
 
 @pytest.mark.parametrize(
-    ("settings", "name", "words"),
+    ("estimator", "name", "words"),
     [
-        (EXPOSURE, "regParam", "nearest to it here: ratePrior"),
-        (OUTCOME, "blockSize", "nearest to it here: numBlocks"),
-        (OUTCOME, "implicitPrefs", "nearest to it here: outcome (weighted is fitted to all pairs"),
-        (EXPOSURE, "implicitPrefs", "explainParams() lists those it has"),
-        (OUTCOME, "reg_param", "did you mean regParam?"),
-        (OUTCOME, "ranc", "did you mean rank?"),
-        (OUTCOME, "zzz", "explainParams() lists those it has"),
+        (PoissonFactorization, "regParam", "which is MLlib's; nearest to it here: ratePrior"),
+        (PoissonFactorization, "implicitPrefs", "explainParams() lists those it has"),
+        (PoissonFactorization, "ranc", "did you mean rank?"),
+        (DeconfoundedMF, "blockSize", "which is MLlib's; nearest to it here: numBlocks"),
+        (DeconfoundedMF, "implicitPrefs", "nearest to it here: outcome (weighted is fitted to all pairs"),
+        (DeconfoundedMF, "reg_param", "did you mean regParam?"),
+        (DeconfoundedMF, "zzz", "explainParams() lists those it has"),
     ],
 )
-def test_the_sentence_names_the_nearest(settings: tuple[object, ...], name: str, words: str) -> None:
-    sentence = unknown_param("Model", name, list(params(settings)))  # type: ignore[arg-type]
-    assert sentence.startswith(f"Model has no parameter {name}")
-    assert words in sentence
+def test_an_unknown_name_is_refused_with_the_nearest_one(estimator: Any, name: str, words: str) -> None:
+    for refuse in (estimator, estimator().setParams):
+        with pytest.raises(TypeError, match=rf"^{estimator.__name__} has no parameter {name}.*{re.escape(words)}"):
+            refuse(**{name: 3})
 
 
 @pytest.fixture(scope="module")

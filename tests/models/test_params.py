@@ -94,14 +94,6 @@ def test_a_copy_is_independent_and_keeps_the_listener(estimator: Any) -> None:
     assert values_of(estimator) == before
 
 
-def test_an_unknown_name_is_refused_with_the_nearest_one(estimator: Any) -> None:
-    for refuse in (type(estimator), estimator.setParams):
-        with pytest.raises(TypeError, match=r"no parameter ranc: did you mean rank\?"):
-            refuse(ranc=3)
-    with pytest.raises(TypeError, match="which is MLlib's; nearest to it here: numBlocks"):
-        type(estimator)(blockSize=3)
-
-
 def test_a_model_has_the_getters_and_sets_only_how_it_answers() -> None:
     model: Any = PoissonFactorizationModel(None, None, [])  # type: ignore[arg-type]
     assert all(hasattr(model, method("get", name)) for name in defaults_of(PoissonFactorization()))

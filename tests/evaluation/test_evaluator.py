@@ -74,7 +74,6 @@ def test_cross_validation_in_two_threads_is_fits_by_hand(spark: SparkSession, tm
         for n in range(2):
             model = outcome(**quick, alpha=alpha, exchange="local").fit(folded.where(F.col("fold") != n))
             errors.append(evaluator.evaluate(model.transform(folded.where(F.col("fold") == n))))
-            model.release()
         means.append(sum(errors) / 2)
     assert search.avgMetrics == pytest.approx(means, rel=1e-9)
     assert best.getOrDefault("alpha") == alphas[means.index(min(means))]
@@ -87,5 +86,4 @@ def test_cross_validation_in_two_threads_is_fits_by_hand(spark: SparkSession, tm
         assert values_of(loaded.getEvaluator()) == values_of(evaluator)
     assert (found.avgMetrics, found.bestModel.facts) == (search.avgMetrics, best.facts)
     found.bestModel.release()
-    best.release()
     folded.unpersist()

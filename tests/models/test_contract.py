@@ -3,7 +3,7 @@
 Params are tested once a class, in tests/models/test_params.py.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,10 +51,9 @@ def estimator(spark: SparkSession, of: Configuration) -> Any:
 
 
 @pytest.fixture(scope="module")
-def model(spark: SparkSession, of: Configuration, estimator: Any) -> Iterator[Any]:
+def model(spark: SparkSession, of: Configuration, estimator: Any) -> Any:
     (fitted,) = estimator.fit(of.data.frame(spark), [{estimator.maxIter: 1}])
-    yield fitted
-    fitted.release()
+    return fitted
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,6 @@ def test_explicit_als_is_the_classical_model_with_a_prior_by_count(ratings: Data
     assert error == pytest.approx(theirs_error, rel=0.02)
     # The optimum depends on the start: two seeds of ALS differ as much.
     assert overlap(als, ours) > 0.8 * overlap(als, other_seed)
-    ours.release()
 
 
 @pytest.mark.long
@@ -89,4 +88,3 @@ def test_implicit_als_of_ones_is_the_weighted_model(ratings: DataFrame) -> None:
     counts = DeconfoundedMF.forCounts(rank=4, alpha=3.0, regParam=0.05, maxIter=40, seed=1)
     ours = counts.setParams(adjustment="none", fitIntercept=False, regByCount=True).fit(train)
     assert overlap(als, ours) > 0.8
-    ours.release()

@@ -30,10 +30,8 @@ def ratings(spark: SparkSession) -> Iterator[DataFrame]:
 
 
 @pytest.fixture(scope="module")
-def model(ratings: DataFrame) -> Iterator[DeconfoundedMFModel]:
-    fitted = DeconfoundedMF(exposureRank=1, rank=2, maxIter=3, regParam=1.0).fit(ratings)
-    yield fitted
-    fitted.release()
+def model(ratings: DataFrame) -> DeconfoundedMFModel:
+    return DeconfoundedMF(exposureRank=1, rank=2, maxIter=3, regParam=1.0).fit(ratings)
 
 
 def test_ratings_rise_with_exposure_where_they_do(model: DeconfoundedMFModel, ratings: DataFrame) -> None:
@@ -45,7 +43,6 @@ def test_ratings_rise_with_exposure_where_they_do(model: DeconfoundedMFModel, ra
     classical = DeconfoundedMF(adjustment="none", rank=2, maxIter=1).fit(ratings)
     with pytest.raises(ConfigError, match="adjustment=deconfounded"):
         plot_confounding(classical, ratings)
-    classical.release()
 
 
 def test_a_waterfall_ends_at_the_score_and_weights_are_counted(model: DeconfoundedMFModel, ratings: DataFrame) -> None:

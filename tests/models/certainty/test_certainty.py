@@ -78,8 +78,6 @@ def test_intervals_match_the_dense_reference(
     assert one.first().low == pytest.approx(tables["low"][NAMES.users.index("zoë"), NAMES.items.index("10")], rel=1e-9)
     for frame in (found, one):
         frame.unpersist()
-    if model is not rated:
-        model.release()
 
 
 @pytest.mark.parametrize("side", ["user", "item"])
@@ -214,5 +212,3 @@ def test_folded_in_users_have_intervals_next_to_the_fits(spark: SparkSession, ra
         alone.predictIntervals(pair, both)
     found.unpersist()
     folded.unpersist()
-    for model in (extended, alone):
-        model.release()

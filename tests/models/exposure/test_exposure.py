@@ -33,7 +33,6 @@ def test_fit_matches_the_dense_reference(spark: SparkSession, stage_one: Poisson
 def test_counts_of_exposures_match_the_dense_reference(spark: SparkSession) -> None:
     model = exposure(countCol="count", exchange="blocks").fit(NUMBERS.frame(spark))
     assert_matches(spark, model, NUMBERS, counted=True)
-    model.release()
 
 
 def test_transform_adds_the_expected_exposure(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:

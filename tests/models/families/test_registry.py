@@ -49,10 +49,8 @@ def in_one_process(spark: SparkSession) -> Outcome:
 
 
 @pytest.fixture(scope="module")
-def fitted(ratings: DataFrame) -> Iterator[DeconfoundedMFModel]:
-    model = plain(exchange="blocks", numBlocks=3).fit(ratings)
-    yield model
-    model.release()
+def fitted(ratings: DataFrame) -> DeconfoundedMFModel:
+    return plain(exchange="blocks", numBlocks=3).fit(ratings)
 
 
 def test_it_fits_in_one_process_and_on_spark_alike(in_one_process: Outcome, fitted: DeconfoundedMFModel) -> None:
@@ -89,8 +87,6 @@ def test_it_starts_from_a_fitted_model(ratings: DataFrame, fitted: DeconfoundedM
     warm = plain(maxIter=1, initialModel=fitted).fit(ratings)
     whole = plain(maxIter=5).fit(ratings)
     assert warm.objectiveHistory[0] == pytest.approx(whole.objectiveHistory[-1], rel=1e-9)
-    warm.release()
-    whole.release()
 
 
 def test_it_says_what_it_can_not_do(ratings: DataFrame, fitted: DeconfoundedMFModel) -> None:

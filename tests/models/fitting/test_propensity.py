@@ -75,5 +75,3 @@ def test_a_fit_takes_the_column_and_a_fold_in_the_scale_of_the_fit(spark: SparkS
     weighed = outcome(adjustment="ipw", maxIter=1).fit(data)
     mine, theirs = by_id(weighed.foldInUsers(alone)), by_id(weighed.userFactors.where("id = 'zoë'"))
     np.testing.assert_allclose(mine["features"], theirs["features"], rtol=1e-8)
-    for model in (plain, equal, weighed):
-        model.release()

@@ -151,4 +151,3 @@ def test_a_refused_exposure_model_leaves_nothing_behind(spark: SparkSession) -> 
     with pytest.raises(DataError, match="item ids, such as 3, are not in the fitted exposure model"):
         outcome(exposureModel=stage_one).fit(data)
     assert cached(spark) == before
-    stage_one.release()

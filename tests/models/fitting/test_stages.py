@@ -1,6 +1,5 @@
 """How fits begin and end: from a fitted model, and by held-out pairs."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -36,15 +35,11 @@ def test_poisson_warm_start_goes_on_from_posterior(spark: SparkSession, stage_on
     state, data = dense_posterior(first)
     state = dense.converged_users(dense.sweep(state, data, OUTCOME_PRIORS), data, OUTCOME_PRIORS)
     assert warm.objectiveHistory == pytest.approx([dense.elbo(state, data, OUTCOME_PRIORS)], rel=1e-7)
-    for model in (first, warm):
-        model.release()
 
 
 @pytest.fixture(scope="module")
-def both_stages(spark: SparkSession) -> Iterator[DeconfoundedMFModel]:
-    model = outcome(exposureModel=exposure(countCol="count")).fit(NUMBERS.frame(spark))
-    yield model
-    model.release()
+def both_stages(spark: SparkSession) -> DeconfoundedMFModel:
+    return outcome(exposureModel=exposure(countCol="count")).fit(NUMBERS.frame(spark))
 
 
 def test_new_ids_start_from_the_seed_and_known_ones_stay(spark: SparkSession, both_stages: DeconfoundedMFModel) -> None:
@@ -75,8 +70,6 @@ def test_new_ids_start_from_the_seed_and_known_ones_stay(spark: SparkSession, bo
         outcome(initialModel=first, exposureRank=3).fit(data)
     with pytest.raises(ConfigError, match="has 2 exposure factors, and the exposure model's rank is 3"):
         outcome(initialModel=first, exposureModel=exposure(rank=3)).fit(data)
-    for model in (warm, other):
-        model.release()
 
 
 def test_a_start_of_another_kind_is_refused(spark: SparkSession) -> None:
@@ -92,7 +85,6 @@ def test_a_start_of_another_kind_is_refused(spark: SparkSession) -> None:
     stage_one = exposure(maxIter=1).fit(NUMBERS.frame(spark))
     with pytest.raises(TypeError, match=r"initialModel: found .*, expected a fitted DeconfoundedMFModel"):
         outcome(adjustment="none", initialModel=stage_one).fit(NUMBERS.frame(spark))
-    first.release()
 
 
 @pytest.mark.parametrize("settings", [{"outcome": "poisson"}, RATED], ids=["poisson", "all terms"])
@@ -116,7 +108,6 @@ def test_the_held_out_loss_is_that_of_the_dense_reference(spark: SparkSession, s
     np.testing.assert_allclose(model.validationHistory, losses, rtol=1e-6)
     folded = by_id(model.foldInUsers(data))
     assert_same(folded["features"], by_id(model.userFactors)["features"], 1e-8)
-    model.release()
 
 
 def test_a_fit_ends_when_the_held_out_loss_stops_falling_and_keeps_its_best(spark: SparkSession) -> None:

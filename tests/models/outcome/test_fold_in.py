@@ -71,7 +71,6 @@ def test_training_users_get_factors_back(
     for name, values in rows_of(folded, users).items():
         assert_same(values, before[name], 1e-9)
     folded.unpersist()
-    model.release()
 
 
 def test_a_new_item_is_where_its_users_hold_it(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:

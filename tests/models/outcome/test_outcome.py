@@ -78,7 +78,6 @@ def test_a_member_of_the_family_matches_its_dense_reference(
     ranked = model.recommendationTable(2).orderBy("user_id", "rank").collect()
     best = np.argsort(-parts["prediction"], axis=1)[:, :2]
     assert [row.item_id for row in ranked] == [NAMES.items[i] for row in best for i in row]
-    model.release()
 
 
 def test_classical_fits_have_no_exposure_model_and_integer_ids_keep_their_type(spark: SparkSession) -> None:
@@ -87,7 +86,6 @@ def test_classical_fits_have_no_exposure_model_and_integer_ids_keep_their_type(s
     assert model.exposureModel is None
     assert not by_id(model.userFactors)["gamma"].any()
     assert model.meanRating == pytest.approx(NUMBERS.ratings[NUMBERS.observed].mean())
-    model.release()
 
 
 @pytest.mark.parametrize("settings", [RATED, FACTORS], ids=["all terms", "factors and features"])
@@ -121,8 +119,7 @@ def test_all_terms_are_saved_folded_into_explained_and_started_from(
     assert warm.objectiveHistory[0] < fitted.objectiveHistory[-1]
     with pytest.raises(ConfigError, match=r"fitBiases=True \(here False\)"):
         outcome(outcome="probabilistic", exposureModel=stage_one, initialModel=fitted).fit(ratings)
-    for model in (warm, loaded, fitted):
-        model.release()
+    loaded.release()
     folded.unpersist()
 
 
@@ -170,8 +167,6 @@ def test_order_and_partitions_change_nothing_the_seed_does_and_precision_hardly(
     np.testing.assert_allclose(single.objectiveHistory, fitted.objectiveHistory, rtol=1e-3)
     for side in ("userFactors", "itemFactors"):
         assert_same(by_id(getattr(single, side))["features"], by_id(getattr(fitted, side))["features"], 1e-3)
-    for model in (again, other, single):
-        model.release()
 
 
 def shuffles_there(spark: SparkSession) -> list[int]:
@@ -211,8 +206,6 @@ def test_ids_of_any_number_type_fit_alike_and_come_back_equal(spark: SparkSessio
         np.testing.assert_array_equal(users["features"], tables[0][0]["features"])
     doubles = ratings.withColumns({name: F.col(name).cast("double") for name in ("user", "item")})
     assert fits[0].transform(doubles).where("isnan(prediction)").isEmpty()
-    for model in fits:
-        model.release()
 
 
 def test_users_alike_are_those_whose_factors_point_the_same_way(fitted: DeconfoundedMFModel) -> None:
@@ -243,7 +236,6 @@ def test_without_an_exposure_model_one_is_fitted(spark: SparkSession) -> None:
     assert model.exposureModel.getOrDefault("seed") == 23
     assert heard[0] == ("exposure", 1)
     assert heard[-1] == ("outcome", 1)
-    model.release()
 
 
 def test_transform_adds_the_prediction_under_a_free_name(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:

@@ -1,6 +1,5 @@
 """Rankings on the cluster against the dense reference's, whatever the chunks and pieces."""
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,10 +88,8 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 @pytest.fixture(scope="module")
-def fitted(spark: SparkSession) -> Iterator[Fitted]:
-    made = make_fitted(spark, confounder=True)
-    yield made
-    made.model.release()
+def fitted(spark: SparkSession) -> Fitted:
+    return make_fitted(spark, confounder=True)
 
 
 def rows_of(table: DataFrame) -> list[tuple[Any, ...]]:
@@ -129,7 +126,6 @@ def test_without_exposures_their_part_is_zero_and_a_weight_of_them_refused(spark
     assert not classical.scores.confounder.any()
     with pytest.raises(ConfigError, match=r"exposureWeight: found 0.5, expected 0: the model has no exposure model"):
         classical.model.setExposureWeight(0.5).recommendationTable(2)
-    classical.model.release()
     with pytest.raises(ConfigError, match="exposureWeight"):
         DeconfoundedMF(adjustment="none", exposureWeight=0.5).fit(fitted.seen)
 

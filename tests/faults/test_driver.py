@@ -20,7 +20,7 @@ from dcrec_spark.publish import parquet
 from dcrec_spark.publish.parquet import ParquetSink, verify
 from tests.jobs.job import WEIGHTED, failure_of, names_in, options_of, ratings_file, read_table, run_directory
 from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
-from tests.spark.standalone import finished, plain_environment, wait_until
+from tests.spark.standalone import finished, plain_environment, started, wait_until
 from tests.steps import at_first
 
 pytestmark = pytest.mark.process
@@ -83,17 +83,9 @@ def is_writing_recommendations(output: Path) -> bool:
 def staging(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The job in a process group of its own, from when the first file of the recommendations is being written."""
     command = [sys.executable, "-m", __name__, "slowly", "recommendations", "retrain", *options_of(settings)]
-    with log.open("w") as stream:
-        process = subprocess.Popen(
-            command, env=plain_environment(), stdout=stream, stderr=stream, start_new_session=True
-        )
-        try:
-            output = Path(str(settings["output.path"]))
-            wait_until(lambda: is_writing_recommendations(output), process, log, 400)
-            yield process
-        finally:
-            process.kill()
-            process.wait(timeout=60)
+    with started(command, log, start_new_session=True) as process:
+        wait_until(lambda: is_writing_recommendations(Path(str(settings["output.path"]))), process, log, 400)
+        yield process
 
 
 # What schedulers send and what a terminal does, to whom each of them sends it; the other two by make test-all.

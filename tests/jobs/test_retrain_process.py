@@ -4,18 +4,25 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from zlib import crc32
 
 import pytest
 
-from tests.jobs.job import WEIGHTED, assert_same_lists, failure_of, names_in, options_of, record_of, run_directory
-from tests.spark.standalone import ROOT, plain_environment
+from tests.jobs.job import (
+    WEIGHTED,
+    assert_same_lists,
+    failure_of,
+    names_in,
+    options_of,
+    ratings_file,
+    record_of,
+    run_directory,
+)
+from tests.spark.standalone import ROOT, started, wait_until
 
-RATINGS = ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(12) for i in range(10) if (u + i) % 3)]
 DRAWN = [(u, i, crc32(f"{u},{i}".encode())) for u in range(200) for i in range(150)]
 MANY_RATINGS = ["user,item,rating", *(f"{u},{i},{1 + h % 5}" for u, i, h in DRAWN if h % 3)]
 ENDLESS = {
@@ -30,38 +37,17 @@ ENDLESS = {
 pytestmark = pytest.mark.process
 
 
-@contextmanager
-def job(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Popen[str]]:
-    """``python jobs/retrain.py --set ...``, its log in a file; gone at the end, whatever happens."""
-    with log.open("w") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, ROOT / "jobs" / "retrain.py", *options_of(settings)],
-            env=plain_environment(),
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            text=True,
-        )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.communicate(timeout=240)
-
-
-def wait_for(text: str, log: Path, process: subprocess.Popen[str], seconds: float = 400) -> None:
-    deadline = time.monotonic() + seconds
-    while text not in log.read_text():
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.1)
+def job(settings: Mapping[str, object], log: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """``python jobs/retrain.py --set ...``, its log in a file."""
+    command = [sys.executable, ROOT / "jobs" / "retrain.py", *options_of(settings)]
+    return started(command, log, stdout=subprocess.DEVNULL)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_stopped_says_so_and_publishes_nothing(number: signal.Signals, tmp_path: Path) -> None:
-    output, log, ratings = tmp_path / "out", tmp_path / "log", tmp_path / "ratings.csv"
-    ratings.write_text("\n".join(RATINGS), encoding="utf-8")
+    output, log, ratings = tmp_path / "out", tmp_path / "log", ratings_file(tmp_path, 12, 10)
     with job({**ENDLESS, "input.format": "csv", "input.path": ratings, "output.path": output}, log) as process:
-        wait_for('"iteration": 3', log, process)
+        wait_until(lambda: '"iteration": 3' in log.read_text(), process, log, 400)
         process.send_signal(number)
         assert process.wait(timeout=240) == 6, log.read_text()
 
@@ -104,9 +90,7 @@ def test_a_run_that_ends_in_its_fit_goes_on_when_it_is_run_again_and_publishes_t
     output, log = tmp_path / "out", tmp_path / "log"
     settings = {**undisturbed[0], "output.path": output}
     with job(settings, log) as process:
-        while not list(output.glob(".fit-*/exposure-*")):
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.05)
+        wait_until(lambda: list(output.glob(".fit-*/exposure-*")), process, log, 400)
         process.send_signal(number)
         process.wait(timeout=240)
     left = [path.name for path in output.glob(".fit-*/exposure-*")]

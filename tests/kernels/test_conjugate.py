@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcrec_spark.kernels import solvers
 from dcrec_spark.kernels.ridge_terms import RowSystems
 from dcrec_spark.kernels.solvers import descend
 from tests.kernels.problems import problem_of, row_equations
@@ -28,14 +27,6 @@ def problems_of(seed: int, kind: str) -> tuple[Problem, Problem]:
 def assert_near(found: Array, expected: Array, start: Array, tolerance: float) -> None:
     """Equal to the tolerance of the largest number on the way: rows may end at zero."""
     np.testing.assert_allclose(found, expected, atol=tolerance * max(np.abs(start).max(), np.abs(expected).max()))
-
-
-@kinds
-@examples
-@given(seed=SEEDS)
-def test_many_steps_end_where_cholesky_does(seed: int, kind: str) -> None:
-    for system, start in problems_of(seed, kind):
-        assert_near(descend(system, start, 60), solvers.solve_rows(system), start, 1e-8)
 
 
 @kinds

@@ -150,17 +150,8 @@ class DataSet:
         return ridge.Problem(
             *(np.where(observed, self.ratings, 0.0), np.where(observed, rated, w0)),
             *(np.where(observed, 1.0, float(everywhere)), np.zeros(n) if h is None else h, weight_of, *count),
-            *(
-                s["fitBiases"],
-                factor,
-                factor,
-                gamma,
-                INTERCEPT_REG,
-                bias,
-                bias,
-                s.get("fitIntercept", True),
-                *covariates,
-            ),
+            *(s["fitBiases"], factor, factor, gamma, INTERCEPT_REG, bias, bias),
+            *(s.get("fitIntercept", True), *covariates),
         )
 
     def reference(

@@ -126,6 +126,19 @@ def wait_until(
 
 
 @contextmanager
+def started(command: Sequence[object], log: Path, **more: Any) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process whose output is in a file; killed at the end of the block, whatever happens."""
+    with log.open("w") as stream:
+        settings = {"env": plain_environment(), "stdout": stream, "stderr": stream, **more}
+        process = subprocess.Popen([*map(str, command)], **settings)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait(timeout=240)
+
+
+@contextmanager
 def standalone_cluster(home: Path, *hosts: str, bare: bool = False, memory: str = "1g") -> Iterator[str]:
     """The address of a master on loopback with a worker of one core on each host, until the end of the block.
 

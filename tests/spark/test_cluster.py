@@ -70,12 +70,3 @@ def test_an_executor_killed_on_a_standalone_cluster_changes_no_table(
     assert ended.returncode == 0, ended.stdout
     assert orders.carried_out() == ["rank.executor", "update.executor"]
     assert_same_lists(run_directory(output), run_directory(folder / "out"))
-
-
-def test_spark_submit_hands_on_the_exit_code(master: str, folder: Path) -> None:
-    """No checkpoint directory, on a cluster: nothing is fitted."""
-    output = folder / "refused"
-    ended = submit(master, folder, {"output.path": output})
-    assert ended.returncode == 2, ended.stderr
-    assert "Set spark.checkpoint_dir" in ended.stdout  # where spark-submit puts all that a program says
-    assert not list(output.glob("run_id=*"))  # a record of the failure alone

@@ -119,8 +119,7 @@ def run_directory(output: Path) -> Path:
 
 
 def record_of(run: Path) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    return record
+    return dict(json.loads((run / "run.json").read_text(encoding="utf-8")))
 
 
 def failure_of(output: Path) -> dict[str, Any]:

@@ -135,7 +135,6 @@ def test_a_checkpoint_that_is_not_as_it_was_written_is_not_used(
     assert "outcome: a checkpoint of an interrupted run is damaged, and not used: " in run.warnings[0]
     assert str(tmp_path / "outcome-2") in run.warnings[0]
     kept = checkpoints.kept("outcome")
-    assert kept is not None
     assert (kept.past.objective, kept.shared) == ([3.0, 2.0], {"intercept": 0.1})
     assert kept.tables["items"].collect() == rows.collect()
 

@@ -39,11 +39,6 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     return output
 
 
-@pytest.fixture
-def output(published: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(published, tmp_path / "out"))
-
-
 REFUSED: dict[str, tuple[dict[str, object], int, list[str]]] = {
     "a missing column": ({"input.columns.item": "film"}, 3, ["'item'", "'film'", "input.columns.item"]),
     "bad ratings": ({"validation.scale_min": 4}, 3, ["rows are bad", "out_of_scale", "max_reject_share is 0.05"]),
@@ -57,8 +52,8 @@ REFUSED: dict[str, tuple[dict[str, object], int, list[str]]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_run_that_cannot_go_on_is_refused(what: str, output: Path, published: Path, tmp_path: Path) -> None:
-    changed, code, expected = REFUSED[what]
+def test_a_run_that_cannot_go_on_is_refused(what: str, published: Path, tmp_path: Path) -> None:
+    (changed, code, expected), output = REFUSED[what], Path(shutil.copytree(published, tmp_path / "out"))
     given = {**CSV, "input.path": ratings_file(tmp_path, 12, 10), "output.path": output, **changed}
     outcome = run_retrain(given, code=code)
     assert outcome.error["kind"] == ("DataError" if code == 3 else "ConfigError")

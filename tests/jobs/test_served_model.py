@@ -53,9 +53,13 @@ def ratings() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ratings.parquet and the output directory ``nightly``, which holds one run."""
+    """A folder with ratings, the output ``nightly`` with a run, and what is not served."""
     folder = tmp_path_factory.mktemp("trained")
     ratings().to_parquet(folder / "ratings.parquet")
+    pd.DataFrame({"user": ["stranger"]}).to_parquet(folder / "strangers")
+    pd.DataFrame({"item": ["i01"]}).to_parquet(folder / "items")
+    pd.DataFrame({"user": [1, 2], "item": [1, 2], "rating": [3.0, 4.0]}).to_parquet(folder / "numbers")
+    commit(stage_by_hand(folder / "without", "old"), {})
     places = {"input.path": folder / "ratings.parquet", "output.path": folder / "nightly"}
     publish(Retrain, {**FIT, **RANK, **places, "model.warm_start": "previous"})
     return folder
@@ -247,24 +251,15 @@ NOT_SERVED: dict[str, tuple[list[type[AnyJob]], dict[str, Any], int, str]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def folder(trained: Path) -> Path:
-    pd.DataFrame({"user": ["stranger"]}).to_parquet(trained / "strangers")
-    pd.DataFrame({"item": ["i01"]}).to_parquet(trained / "items")
-    pd.DataFrame({"user": [1, 2], "item": [1, 2], "rating": [3.0, 4.0]}).to_parquet(trained / "numbers")
-    commit(stage_by_hand(trained / "without", "old"), {})
-    return trained
-
-
 @pytest.mark.parametrize("what", NOT_SERVED)
 def test_what_cannot_be_served_is_refused(
-    what: str, folder: Path, settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path
+    what: str, trained: Path, settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path
 ) -> None:
     jobs, changed, code, said = NOT_SERVED[what]
-    before = current_run_id(str(folder / "nightly"))
-    chosen = {name: str(value).format(folder=folder) for name, value in changed.items()}
+    before = current_run_id(str(trained / "nightly"))
+    chosen = {name: str(value).format(folder=trained) for name, value in changed.items()}
     for job in jobs:
         run_job(job, {**(fit_again if job is Retrain else settings), **chosen}, code=code, words=said)
         assert names_in(tmp_path / "out") == set()
         assert job is not Retrain or "fit" not in failure_of(tmp_path / "out")["timings"]
-    assert current_run_id(str(folder / "nightly")) == before
+    assert current_run_id(str(trained / "nightly")) == before

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dcrec_spark.kernels import explain, solvers
 from dcrec_spark.kernels.explain import Explained, Wanted, explain_poisson, explain_ridge
 from dcrec_spark.kernels.ridge_terms import RowSystems
-from tests.kernels.problems import PoissonProblem, RidgeProblem, g, poisson_problem, problem_of
+from tests.kernels.problems import RidgeProblem, g, poisson_problem, problem_of
 from tests.problems import assert_same
 from tests.reference import explain as dense
 from tests.reference import poisson, ridge
@@ -66,18 +66,14 @@ def test_least_squares_matches_the_dense_reference_and_adds_up(seed: int, kind: 
     assert (found.others == 0).all()
 
 
-def explained_poisson(p: PoissonProblem) -> tuple[Explained, Array]:
-    block, prior, shape, rate = p.users()
-    cols, wanted = g(p.state.item_shape, p.state.item_rate), every_pair(*p.observed.shape, len(block.col))
-    return explain_poisson(block, prior, shape, rate, cols, p.state.item_mean, wanted), block.col
-
-
 @pytest.mark.parametrize("confounder", ["user", "global"])
 @examples
 @given(seed=SEEDS)
 def test_poisson_matches_the_dense_reference_and_adds_up(seed: int, confounder: str) -> None:
     p = poisson_problem(seed, confounder)
-    (found, col), shape, priors = explained_poisson(p), p.observed.shape, poisson.Priors()
+    (block, *users), shape, priors = p.users(), p.observed.shape, poisson.Priors()
+    cols, wanted = g(p.state.item_shape, p.state.item_rate), every_pair(*shape, len(block.col))
+    found, col = explain_poisson(block, *users, cols, p.state.item_mean, wanted), block.col
     parts = [dense.of_poisson(p.state, p.data, p.observed, *pair, priors) for pair in np.ndindex(*shape)]
     baseline, table = map(np.array, zip(*parts, strict=True))
     np.testing.assert_allclose(np.nan_to_num(table_of(found, col, shape)), np.nan_to_num(table), rtol=1e-9)

@@ -18,16 +18,12 @@ POSITIVE = st.floats(0.01, 50.0)
 KEYS = np.random.default_rng(0).integers(-(2**63), 2**63, 20_000)
 
 
-def random_factors(seed: int) -> tuple[Array, Array]:
-    """shape (n, L) and rate (L,), over several orders of magnitude."""
-    rng = np.random.default_rng(seed)
-    n, rank = rng.integers(1, 8, 2)
-    return np.exp(rng.uniform(-3.0, 5.0, (n, rank))), np.exp(rng.uniform(-3.0, 5.0, rank))
-
-
 @given(SEEDS, POSITIVE, POSITIVE, st.booleans())
 def test_moments_are_both_in_one_pass(seed: int, prior_shape: float, prior_rate: float, one_rate: bool) -> None:
-    shape, rate = random_factors(seed)
+    """Over several orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    n, rank = rng.integers(1, 8, 2)
+    shape, rate = np.exp(rng.uniform(-3.0, 5.0, (n, rank))), np.exp(rng.uniform(-3.0, 5.0, rank))
     rate = rate if one_rate else rate * shape
     means, far = moments(shape, rate, prior_shape, prior_rate)
     every_rate = np.broadcast_to(rate, shape.shape)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from dcrec_spark.kernels import certainty
-from tests.problems import Array, assert_same
+from tests.problems import assert_same
 from tests.reference import certainty as dense
 
 
@@ -27,13 +27,9 @@ def test_bounds_are_those_of_the_worst_weights(pairs: list[tuple[int, float]], o
     assert alone == pytest.approx([weights @ value / weights.sum()] * 2, rel=1e-9, abs=1e-12)
 
 
-def worst_shift(odds: Array) -> Array:
-    return np.asarray((odds - 1.0 / odds) * norm.pdf(norm.ppf(odds / (1.0 + odds))))
-
-
 def test_the_odds_of_a_shift_are_those_that_make_it() -> None:
     odds = np.array([1.0, 1.0001, 1.2, 3.0, 100.0, 1e5])
-    shift = worst_shift(odds)
+    shift = (odds - 1.0 / odds) * norm.pdf(norm.ppf(odds / (1.0 + odds)))  # of the mean of a normal variable
     assert_same(certainty.odds_of_shift(shift), odds, 1e-9)
     assert (np.diff(shift) > 0).all()
     ends = certainty.odds_of_shift(np.array([0.0, 1e300, np.inf, np.nan]))

@@ -67,8 +67,6 @@ def assert_matches(model: Outcome, dense: OutcomeReference, tolerance: float) ->
 
 
 def posterior_of(model: Exposure) -> Posterior:
-    assert model.user_rate is not None
-    assert model.item_rate is not None
     return Posterior((model.users * model.user_rate, model.user_rate), (model.items * model.item_rate, model.item_rate))
 
 

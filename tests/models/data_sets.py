@@ -13,7 +13,6 @@ from scipy.special import ndtri
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization, PoissonFactorizationModel
 from dcrec_spark.kernels.gamma import noise
-from dcrec_spark.models.families.gamma_poisson import SharedGammas
 from dcrec_spark.models.families.gaussian import INTERCEPT_REG
 from dcrec_spark.spark.compat import collect_arrow
 from dcrec_spark.spark.lineage import unpersist_abandoned
@@ -314,15 +313,12 @@ def dense_posterior(model: DeconfoundedMFModel, items: DataFrame | None = None) 
     of_users, of_items = (by_id(table) for table in (model.tables()[0], model.tables()[1] if items is None else items))
     pi, lam = (side["exposure_shape"] / side["exposure_rate"] for side in (of_users, of_items))
     data = poisson.Data(NAMES.ratings, np.ones(NAMES.ratings.shape), pi @ lam.T)
-    assert isinstance(model.facts.shared, SharedGammas)
-    intercept = model.facts.shared.intercept
-    assert intercept is not None
     users = of_users["outcome_shape"], of_users["outcome_rate"]  # gamma's at their ends
     return poisson.State(
         *(q[:, :-1] for q in users),
         *(of_items["outcome_shape"], of_items["outcome_rate"]),
         *(q[:, -1] for q in users),
-        *(np.array([value]) for value in intercept),
+        *(np.array([value]) for value in model.facts.shared.intercept),
     ), data
 
 

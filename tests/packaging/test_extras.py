@@ -47,8 +47,7 @@ def without_extras() -> dict[str, Any]:
     command = [sys.executable, "-c", PROGRAM, json.dumps(hidden), json.dumps(list(NEED_AN_EXTRA))]
     run = finished(*command, cwd=ROOT)
     assert run.returncode == 0, run.stderr
-    seen: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
-    return seen
+    return dict(json.loads(run.stdout.splitlines()[-1]))
 
 
 def test_the_public_names_need_no_extra(without_extras: dict[str, Any]) -> None:

@@ -67,7 +67,6 @@ def stage_by_hand(output: Path, run_id: str) -> StagedRun:
 def run_that_is_read(output: Path) -> str:
     """The current run after checking, as a reader could, that both of its tables are whole and its own."""
     run_id = current_run_id(str(output))
-    assert run_id is not None
     verify(f"{output}/run_id={run_id}")
     for name in TABLES:
         parts = [pq.ParquetFile(part).read() for part in (output / f"run_id={run_id}" / name).glob("*.parquet")]

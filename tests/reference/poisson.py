@@ -129,19 +129,16 @@ def component_logs(state: State, data: Data) -> Array:
 
 def responsibilities(state: State, data: Data) -> Array:
     """Optimal phi, (U, I, K + 2)."""
-    phi: Array = softmax(component_logs(state, data), axis=2)
-    return phi
+    return np.asarray(softmax(component_logs(state, data), axis=2))
 
 
 def hidden_counts(state: State, data: Data) -> Array:
     """Expected hidden counts of each component, by the pairs' weights, (U, I, K + 2)."""
-    counts: Array = (data.weights * data.ratings)[:, :, None] * responsibilities(state, data)
-    return counts
+    return (data.weights * data.ratings)[:, :, None] * responsibilities(state, data)
 
 
 def predict(state: State, data: Data) -> Array:
-    rating: Array = component_means(state, data).sum(axis=2)
-    return rating
+    return np.asarray(component_means(state, data).sum(axis=2))
 
 
 def update_users(state: State, data: Data, priors: Priors = Priors()) -> State:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig, exposure_params, outcome_params
 from dcrec_spark.config.types import Section
-from dcrec_spark.settings.domains import Choice, Domain, Flag, Number
+from dcrec_spark.settings.domains import Choice, Domain, Flag
 from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, SECTIONS, Setting, in_section
 
 ESTIMATORS: list[tuple[type[Any], tuple[Setting, ...]]] = [(PoissonFactorization, EXPOSURE), (DeconfoundedMF, OUTCOME)]
@@ -37,7 +37,6 @@ def edges(setting: Setting) -> list[Any]:
         return [*kind.options, "other", None, 3]
     if isinstance(kind, Flag):
         return [True, False, None]
-    assert isinstance(kind, Number)
     inside = [kind.low, kind.high, (kind.low + min(kind.high, kind.low + 10)) / 2]
     outside = [kind.low - 1, math.nextafter(kind.low, -math.inf), math.nextafter(kind.high, math.inf), kind.high + 1]
     return [*inside, *outside, None, True, math.nan, math.inf, -1, 0, 0.5]

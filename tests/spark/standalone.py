@@ -102,8 +102,7 @@ def _of_spark(home: Path) -> dict[str, str]:
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        return int(probe.getsockname()[1])
 
 
 def wait_for(is_ready: Callable[[], object], log: Callable[[], str], seconds: float = 60, pause: float = 0.1) -> None:

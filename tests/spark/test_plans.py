@@ -126,26 +126,21 @@ def test_a_frame_is_cached_until_nobody_refers_to_it(spark: SparkSession) -> Non
     stopped.unpersist.assert_not_called()
 
 
-@pytest.fixture
-def slow_job(spark: SparkSession) -> Thread:
+def test_no_task_runs_when_work_has_been_ended_and_the_session_lives_on(spark: SparkSession) -> None:
     rows = spark.range(20_000, numPartitions=2).where("reflect('java.lang.Thread', 'sleep', 20L) is not null")
 
     def count() -> None:
         with pytest.raises(Exception, match="cancelled"):
             rows.count()
 
-    job = Thread(target=count, daemon=True)
+    job = Thread(target=count, daemon=True)  # it would take minutes
     job.start()
     wait_for(lambda: cancellation._is_at_work(spark.sparkContext), lambda: "the job has not begun")
-    return job
-
-
-def test_no_task_runs_when_work_has_been_ended_and_the_session_lives_on(spark: SparkSession, slow_job: Thread) -> None:
     try:
         end_work(60)
         assert not cancellation._is_at_work(spark.sparkContext)
-        slow_job.join(60)
-        assert not slow_job.is_alive()
+        job.join(60)
+        assert not job.is_alive()
         assert spark.range(3).count() == 3
     finally:
         spark.sparkContext.setLogLevel("WARN")

@@ -38,7 +38,6 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def certainty_of(model: DeconfoundedMFModel, settings: dict[str, Any]) -> dense.Certainty:
-    assert model.exposureModel is not None
     posterior = Posterior.of(model.exposureModel)
     h, predicted = NAMES.confounder(posterior, settings)
     covariates = covariates_of(posterior, settings, has_features=True)

@@ -100,5 +100,4 @@ def movement(layout: ProcessLayout, model: GammaPoisson, result: Fit, sweeps: in
         objective, shared = plain.conclude(users.sums, items.sums, shared)
         memories = [(now.memory_of(0), last.memory_of(0)) for now, last in zip((users, items), before, strict=True)]
         changes.append(max(float(np.abs(a[n] / b[n] - 1).max()) for a, b in memories for n in ("shape", "rate")))
-    assert result.final_objective is not None
     return changes[0], objective - result.final_objective

@@ -145,15 +145,6 @@ def test_seen_pairs_may_be_strange_or_told_twice(spark: SparkSession, fitted: Fi
 
 # What may be recommended
 
-CATEGORIES = ["drama", "comedy", None, "drama", "drama"]
-
-
-def on_offer(spark: SparkSession) -> tuple[DataFrame, Array]:
-    """All items but every fourth, with categories; and the groups as the reference has them."""
-    groups = np.array([{"drama": 0, "comedy": 1, None: -1}[CATEGORIES[i % 5]] for i in range(N_ITEMS)])
-    rows = [(ITEMS[i], CATEGORIES[i % 5]) for i in range(N_ITEMS) if i % 4]
-    return frame_of(spark, [*rows, (999, "comedy")], "item int, category string"), groups
-
 
 def test_lists_keep_the_offer_and_a_limit_on_categories(
     spark: SparkSession, fitted: Fitted, monkeypatch: pytest.MonkeyPatch
@@ -161,7 +152,10 @@ def test_lists_keep_the_offer_and_a_limit_on_categories(
     """Chunks and pieces change nothing, down to pieces of two items, fewer than are asked for."""
     monkeypatch.setattr(rank, "CHUNK_ROWS", 6)
     monkeypatch.setattr(rank, "PIECE_COLS", 2)
-    items, groups = on_offer(spark)
+    categories = [("drama", "comedy", None, "drama", "drama")[i % 5] for i in range(N_ITEMS)]
+    groups = np.array([{"drama": 0, "comedy": 1, None: -1}[category] for category in categories])
+    rows = [(ITEMS[i], categories[i]) for i in range(N_ITEMS) if i % 4]
+    items = frame_of(spark, [*rows, (999, "comedy")], "item int, category string")
     left_out = fitted.seen_table | (np.arange(N_ITEMS) % 4 == 0)
     for most in (None, 2):
         table = fitted.model.recommendationTable(5, fitted.seen, items=items, maxPerCategory=most)

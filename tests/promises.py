@@ -36,7 +36,6 @@ class Recorder:
         self.counts: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count a test that has run, and one that failed before it could."""
         if report.when == "call" or report.outcome != "passed":
             self.counts[report.outcome] += 1
         if report.skipped or (report.when != "call" and report.passed):
@@ -47,7 +46,6 @@ class Recorder:
             result[TRIED] += dict(report.user_properties).get(TRIED, 1)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Add the results to those of earlier runs; with several processes the controller does."""
         if hasattr(session.config, "workerinput"):
             return
         self.file.parent.mkdir(parents=True, exist_ok=True)

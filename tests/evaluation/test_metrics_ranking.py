@@ -21,8 +21,6 @@ SETTINGS = MetricSettings(KS, replications=20)
 
 
 class Answers(NamedTuple):
-    """Lists of items, best first, and test ratings, by user."""
-
     lists: dict[str, list[str]]
     ratings: dict[str, dict[str, float]]
 
@@ -71,7 +69,6 @@ def draw(seed: int = 0) -> Answers:
     ids=["usual", "papers-gain"],
 )
 def test_every_metric_is_the_loops(spark: SparkSession, settings: MetricSettings, variant: Variant) -> None:
-    """An item without a test rating is worth nothing under either gain."""
     answers = draw()
     found = evaluate_ranking(answers.recommendations(spark), answers.rated(spark), N_ITEMS, settings=settings)
     expected = answers.slowly(variant)

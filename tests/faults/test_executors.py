@@ -120,7 +120,6 @@ def speculation(folder: Path, runs: dict[str, Any]) -> dict[str, Any]:
 
 
 def same_tables(folder: Path, run: str) -> None:
-    """The tables of a run are those of the undisturbed one, row by row, and its directory holds nothing else."""
     directory, undisturbed = run_directory(folder / run), run_directory(folder / "undisturbed")
     for table, keys in KEYS.items():
         found, expected = (
@@ -195,7 +194,6 @@ def both_executors(spark: SparkSession) -> set[int]:
 
 
 def ordering(fault: Fault, orders: Orders) -> Callable[..., Any]:
-    """Make a listener of a run's iterations that places the orders which are due after them."""
     listener = Reporter.listener
 
     def listening(reporter: Reporter, totals: dict[str, int]) -> Any:

@@ -47,7 +47,6 @@ class Outcome:
 
     @property
     def message(self) -> str:
-        """The error as it was logged, or as click printed it."""
         return str(self.error.get("event", ""))
 
 
@@ -71,7 +70,6 @@ def ratings_file(folder: Path, users: int, items: int, item: str = "") -> Path:
 
 
 def small_job(folder: Path, users: int, items: int, item: str = "") -> dict[str, object]:
-    """Settings of a job on such ratings, which publishes to ``out`` in the same folder."""
     ratings = str(ratings_file(folder, users, items, item))
     return {**SMALL, "input.format": "csv", "input.path": ratings, "output.path": f"{folder}/out"}
 

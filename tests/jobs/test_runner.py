@@ -34,8 +34,6 @@ class GreetConfig(JobConfig):
 
 
 class Greet(Job[GreetConfig, list[str], str]):
-    """Recommends one item to each of the users that it reads from nowhere."""
-
     config_type = GreetConfig
     steps: ClassVar[list[str]] = []
     released: ClassVar[list[str]] = []
@@ -246,7 +244,6 @@ def test_secrets_of_the_environment_are_in_nothing_that_a_run_leaves(
 def test_a_full_disk_has_an_exit_code_of_its_own_and_names_the_places(
     output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even where the record of the failed run cannot be written either."""
 
     def fail(_files: LocalFiles, path: str, _content: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", path)

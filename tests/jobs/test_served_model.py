@@ -86,7 +86,6 @@ LOST_OR_CHANGED = {
 
 
 def damage_model(output: Path, how: str) -> str:
-    """Damage the current run's model in one of the ways above; returns what is to be said of it."""
     run = run_directory(output)
     part = next(run.glob("model/data-*/frames/users/*.parquet"))
     if how == "the model is gone":
@@ -169,7 +168,6 @@ def test_exposure_weight_changes_the_order(settings: dict[str, Any], fit_again: 
 
 
 def test_a_list_of_users_is_served_alone(trained: Path, settings: dict[str, Any], tmp_path: Path) -> None:
-    """By a model that was saved by hand, which has no checksums."""
     wanted = pd.DataFrame({"user": ["u03", "u07", "u03", "stranger"]})
     (tmp_path / "users").mkdir()
     wanted.to_csv(tmp_path / "users" / "part-0.csv", index=False)

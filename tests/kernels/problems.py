@@ -73,8 +73,6 @@ def row_equations(system: RowSystems) -> Equations:
     return equations
 
 
-# Least squares
-
 KINDS = {
     # w0, z, whose weight, biases, by count, own exposure left out
     "classical": (0.0, False, "none", False, False, False),
@@ -135,7 +133,6 @@ class RidgeProblem(NamedTuple):
         return self._replace(users=blocks[0], items=blocks[1], start=replace(self.start, **items))
 
     def users_system(self, x: ridge.Unknowns, block: RatingBlock | None = None) -> RowSystems:
-        """Equations of the users, or of another block of them, given the items."""
         items, shared = self.rows(x)[1], Shared(x.intercept, x.gamma)
         sums = ridge_sums.side_sums(items, self.items.exposure, self.design, False)
         return kernel.row_systems(block or self.users, items, sums, shared, self.design, of_users=True)
@@ -192,9 +189,6 @@ def block_of(tables: tuple[Array, ...], exposure: Array, leave_one_out: bool) ->
     h = h if exposure.shape[1] else none
     low_rank = product if exposure.shape[1] and leave_one_out else h
     return RatingBlock(entries.row_ptr, entries.col, ratings, weights, h, low_rank, exposure)
-
-
-# The Poisson outcome
 
 
 class PoissonProblem(NamedTuple):

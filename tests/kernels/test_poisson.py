@@ -123,7 +123,6 @@ def test_extrapolation_takes_a_fraction_of_the_plain_updates() -> None:
 @examples
 @given(SEEDS)
 def test_rows_reach_at_least_the_elbo_of_plain_updates(seed: int) -> None:
-    """From equal shares, compared with the dense reference, which is still on its way in places."""
     counts, state = problem(seed)
     data, rank = dense.exposures_of(counts), state.user_shape.shape[1]
     reached = dense.elbo(dense.converged_users(state, data, PRIORS, updates=60), data, PRIORS)

@@ -17,7 +17,6 @@ from tests.reference import certainty as dense
     odds=st.floats(1.0, 20.0),
 )
 def test_bounds_are_those_of_the_worst_weights(pairs: list[tuple[int, float]], odds: float) -> None:
-    """No corner of the weights within reach has a smaller or larger mean; with odds of 1 there is but one."""
     value, propensity = (np.array(column, float) for column in zip(*pairs, strict=True))
     mean, *found = certainty.sensitivity_bounds(value, propensity, odds)
     assert found == pytest.approx(dense.sensitivity_bounds(value, propensity, odds), rel=1e-9, abs=1e-12)

@@ -58,7 +58,6 @@ def assert_same_lists(actual: topn.Ranked, expected: list[dense.Recommendation],
 
 @given(SEEDS, st.integers(1, 14))
 def test_equal_scores_are_ordered_by_column(seed: int, n: int) -> None:
-    """n from one to more than there are columns; some rows have seen all of them."""
     problem = ranking(seed, exact=True)
     assert_same_lists(problem.fast(n), problem.dense(n))
 

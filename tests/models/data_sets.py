@@ -107,8 +107,6 @@ class DataSet:
             found.append(np.array([row.key for row in hashed], np.int64))
         return found
 
-    # References
-
     def exposure_reference(self, spark: SparkSession, counted: bool = False) -> tuple[poisson.State, list[float]]:
         """Stage 1 with the parameters of EXPOSURE, and its ELBOs; without ``counted`` each pair counts once."""
         data = poisson.exposures_of(self.counts if counted else self.observed.astype(float))

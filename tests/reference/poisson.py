@@ -213,9 +213,6 @@ def elbo(state: State, data: Data, priors: Priors = Priors(), phi: Array | None 
     return float(total + (data.weights * likelihood).sum())
 
 
-# Acceleration
-
-
 def long_step(before: Array, after: Array, prior: float, length: float) -> Array:
     """Go ``length`` times as far as a step did, on logarithms; row sums are those after the step."""
     share = np.maximum(before * (after / before) ** length, prior) - prior

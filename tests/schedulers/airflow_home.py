@@ -107,7 +107,6 @@ def _descendants(process: int) -> list[int]:
 
 
 def job_command(folder: Path) -> str:
-    """The command of a job on a few ratings, which publishes to ``out`` in the folder."""
     settings = yaml.safe_dump(in_sections(small_job(folder, 20, 15, "item ")))
     (folder / "nightly.yaml").write_text(settings, encoding="utf-8")
     return f"env PYTHONPATH={ROOT} {sys.executable} {ROOT}/jobs/retrain.py --config {folder}/nightly.yaml"

@@ -30,7 +30,6 @@ def master(folder: Path) -> Iterator[str]:
 
 
 def submit(master: str, folder: Path, settings: dict[str, object], **more: object) -> subprocess.CompletedProcess[str]:
-    """The job on ratings of 80 users and 50 items."""
     home, job = folder / "spark", {**small_job(folder, 80, 50, "item "), **settings}
     conf = {"driver.host": "127.0.0.1", "executor.memory": "640m", "sql.shuffle.partitions": "4", **more}
     options = ["--master", master, *(part for name in conf for part in ("--conf", f"spark.{name}={conf[name]}"))]

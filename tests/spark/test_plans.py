@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.spark import cancellation, lineage
+from dcrec_spark.spark import cancellation, lineage, planning
 from dcrec_spark.spark.cancellation import end_work
 from dcrec_spark.spark.lineage import cache_while_used, fixed_placement
 from dcrec_spark.spark.planning import ADAPTIVE_CACHE, PARTITION_BYTES, SHUFFLE_PARTITIONS, few_partitions, rows_at_most
@@ -48,15 +48,11 @@ def test_a_cache_that_was_computed_bounds_what_is_picked_from_it(spark: SparkSes
 
 def test_an_estimate_is_no_bound(spark: SparkSession) -> None:
     """With its cost-based optimizer Spark guesses how many rows a filter leaves, and may guess too few."""
-    before = spark.conf.get("spark.sql.cbo.enabled")
-    spark.conf.set("spark.sql.cbo.enabled", "true")
-    try:
+    with planning.borrow(spark, {"spark.sql.cbo.enabled": "true"}):
         cached = spark.range(1000).where("id % 2 < 5").cache()
         assert cached._jdf.queryExecution().optimizedPlan().stats().rowCount().isDefined()
         assert rows_at_most(cached) is None
         cached.unpersist()
-    finally:
-        spark.conf.set("spark.sql.cbo.enabled", before)
 
 
 def test_a_task_has_its_share_of_the_heap(spark: SparkSession) -> None:

@@ -124,7 +124,6 @@ def test_a_connect_session_keeps_the_contract_of_models() -> None:
 
 @of_connect
 def test_a_connect_session_says_what_a_classic_one_does(tmp_path: Path) -> None:
-    """Of a model that it has fitted and saved, which the classic session loads. Blocks are refused with a way out."""
     connect = json.loads(run_python(HERE, MODELS, "save", tmp_path, "local", "blocks", **CONNECT).splitlines()[-1])
     classic = json.loads(run_python(HERE, MODELS, "load", tmp_path, "local").splitlines()[-1])
     assert (connect["session"], classic["session"]) == ("pyspark.sql.connect.session", "pyspark.sql.session")

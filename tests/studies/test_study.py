@@ -70,7 +70,6 @@ def test_the_truth_itself_has_no_regret_and_its_lists_leave_out_what_is_seen(rai
 
 @pytest.mark.job
 def test_a_unit_tunes_and_measures_every_row(raises: DataSet) -> None:
-    """The confounder helps where exposure raises ratings, its placebo does not."""
     found = run_unit(raises, Plan(1, 2, ("cmfrec", "implicit ALS", "MLlib ALS, implicit")))
     assert set(found) == {POPULARITY, *MODELS, MLLIB, BLEND}
     errors = {row: found[row]["mse"] for row in (BASELINE, DEFAULT, PLACEBO, BLEND)}

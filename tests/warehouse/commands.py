@@ -73,7 +73,6 @@ def error_of(refused: Result) -> str:
 
 
 def started(arguments: Sequence[object], before: str = "", prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
-    """Start a command in a process of its own, which runs the lines ``before`` first."""
     *python, program = DCREC
     command = [*prefix, *python, f"{before}\n{program}", *map(str, arguments)]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -89,5 +88,4 @@ def ended(arguments: Sequence[object], code: int, before: str = "", prefix: Sequ
 
 
 def killed(place: type, arguments: Sequence[object], step: str = "commit", after: bool = False) -> None:
-    """Run a command that is killed before a step of a kind of place, or after it."""
     ended(arguments, -signal.SIGKILL, KILLED.format(place=place, step=step, after=after))

@@ -108,7 +108,6 @@ def open_place(
 
 
 def hadoop_judge(scratch: Path, namespace: str) -> Judge:
-    """The newest metadata file, by PyIceberg."""
     return lambda table: StaticTable.from_metadata(f"{scratch}/lake/{namespace}/{table}").scan().to_pandas()
 
 
@@ -142,7 +141,6 @@ def redis_judge(server: RunningRedis, namespace: str) -> Judge:
 
 
 def directory_judge(output: Path) -> Judge:
-    """The files of the run that the pointer names, by PyArrow."""
     return lambda table: pd.read_parquet(
         f"{current_run(str(output)).directory.removeprefix('file://')}/{table}", partitioning=None
     )

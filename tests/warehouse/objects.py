@@ -13,7 +13,6 @@ import selectors
 import socket
 import sys
 import threading
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -46,16 +45,7 @@ class Found(NamedTuple):
 
 
 class Bucket(Running):
-    """A server with one bucket, and what somebody else finds in it."""
-
-    @abstractmethod
-    def get(self, key: str) -> bytes: ...
-
-    @abstractmethod
-    def keys(self, prefix: str) -> list[str]: ...
-
-    @abstractmethod
-    def settings(self) -> dict[str, str]: ...
+    """A server with one bucket, and what somebody else finds in it by ``get`` and ``keys``."""
 
     def current(self, output: str) -> str | None:
         """The run that the pointer names, which may be the highest of several."""

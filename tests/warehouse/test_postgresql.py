@@ -111,7 +111,6 @@ def test_a_run_that_somebody_reads_stays_until_it_is_read(place: Place, database
 
 
 def publish_by_hand(warehouse: PostgresqlWarehouse, run_id: str) -> None:
-    """Publish three rows as a run does, without Spark."""
     warehouse.prune("lists")
     staged = StagedTables(run_id, new_token(), {"lists": warehouse.now("lists")})
     rows = f'{warehouse.namespace}."{staged_place("lists", staged.token)}"'

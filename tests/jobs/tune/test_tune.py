@@ -99,7 +99,6 @@ def test_every_trial_is_recorded_and_the_best_is_a_configuration(searched: Path)
 
 
 def test_the_cluster_comes_to_the_same_metrics(searched: Path, ratings: Path, tmp_path: Path) -> None:
-    """Both drop the held-out ratings of items without training, and those items from the coverage."""
     places = {"input.path": ratings, "output.path": tmp_path / "out"}
     publish(TuneOnCluster, {**SETTINGS, **places, **dict.fromkeys(SPACE, "[2]")})
     here, there = trials(run_directory(tmp_path / "out")), trials(run_directory(searched))

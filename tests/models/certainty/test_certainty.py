@@ -49,7 +49,6 @@ def scores_of(model: DeconfoundedMFModel, spark: SparkSession) -> Array:
 
 
 def propensities(model: PoissonFactorizationModel) -> Array:
-    """p of the rated pairs, without their own exposure."""
     alone = dense_exposure.leave_one_out(*Posterior.of(model), OBSERVED.astype(float))
     return np.asarray(1.0 - np.exp(-alone))
 
@@ -83,7 +82,6 @@ def test_intervals_match_the_dense_reference(
 def test_overlap_says_how_much_was_seen_and_needs_no_least_squares(
     spark: SparkSession, stage_one: PoissonFactorizationModel, rated: DeconfoundedMFModel, side: str
 ) -> None:
-    """A Poisson model has the same propensities. Who is not in the model is left out."""
     unknown = NAMES.frame(spark).limit(2).withColumns({"user": F.lit("who?"), "item": F.lit("what?")})
     ratings, poisson = NAMES.frame(spark).unionByName(unknown), rated.copy({rated.outcome: "poisson"})
     found, other = (model.overlap(ratings, odds=3.0, side=side) for model in (rated, poisson))

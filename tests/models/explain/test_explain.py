@@ -61,7 +61,6 @@ def assert_reasons(row: Any, parts: dense.Parts) -> None:
 
 
 def test_recommendations_come_with_their_reasons(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
-    """Those of the ranking, none of them rated; what a validation set holds is no reason."""
     ratings = NAMES.frame(spark).withColumn("held_out", F.lit(False))
     unused = ratings.where("user = 'zoë'").limit(1).withColumns({"item": F.lit("x"), "held_out": F.lit(True)})
     model = fitted.copy({fitted.validationIndicatorCol: "held_out"})

@@ -36,7 +36,6 @@ def test_counts_of_exposures_match_the_dense_reference(spark: SparkSession) -> N
 
 
 def test_transform_adds_the_expected_exposure(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
-    """E[pi_u] . E[lambda_i], for pairs never seen together too; the other columns stay as they are."""
     pairs = NAMES.all_pairs(spark).withColumn("note", F.lit(1))
     answer = stage_one.transform(pairs)
     assert answer.columns == ["user", "item", "note", "a_hat"]
@@ -46,7 +45,6 @@ def test_transform_adds_the_expected_exposure(spark: SparkSession, stage_one: Po
 
 
 def test_new_items_match_the_dense_reference(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
-    """Where the fitted users hold them, and they know nothing of each other."""
     folded, users = stage_one.foldInItems(NAMES.frame(spark).where("item != '10'")), by_id(stage_one.userFactors)
     items = by_id(folded)
     chosen = [item != "10" for item in NAMES.items]

@@ -10,7 +10,6 @@ from tests.models.data_sets import NAMES
 
 
 def grid(spark: SparkSession, n_users: int, n_items: int, count: int = 1) -> DataFrame:
-    """All pairs, each exposed ``count`` times, with a column beside."""
     pairs = spark.range(n_users * n_items)
     return pairs.selectExpr(
         f"concat('u', id div {n_items}) as user", f"id % {n_items} as item", f"{count} as plays", "id * 0.5 as rating"

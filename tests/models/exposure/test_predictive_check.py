@@ -36,7 +36,6 @@ def fit(
 
 
 def exposures_of(spark: SparkSession, tables: Split, seed: int = 0, partitions: int = 3) -> DataFrame:
-    """What hold_out_exposures would give, in the order that ``seed`` gives."""
     u, i = np.nonzero(tables.training + tables.held_out)
     order = np.random.default_rng(seed).permutation(len(u))
     u, i = u[order], i[order]

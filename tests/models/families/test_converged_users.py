@@ -37,7 +37,6 @@ def fit(layout: ProcessLayout, model: GammaPoisson, sweeps: int, tol: float = 0.
 
 @pytest.mark.parametrize(("seed", "accelerates"), [(7, False), (10, False), (7, True), (10, True), (16, True)])
 def test_solving_the_users_costs_nothing(seed: int, accelerates: bool) -> None:
-    """Without extra sweeps these fits would end up to 0.1 lower."""
     layout = ratings(seed)
     model = steps(layout, seed, accelerates=accelerates)
     result = fit(layout, model, 600, tol=1e-6)

@@ -118,7 +118,6 @@ def test_a_cluster_needs_a_checkpoint_directory(spark: SparkSession, monkeypatch
 
 @pytest.mark.usefixtures("untouched")
 def test_a_released_model_leaves_nothing_behind(spark: SparkSession) -> None:
-    """Both stages, with states on the driver and on the cluster."""
     stage_one = exposure(exchange="broadcast", maxIter=1)
     model = outcome(exchange="blocks", maxIter=1, exposureModel=stage_one).fit(NUMBERS.frame(spark))
     assert not cached(spark)[0]

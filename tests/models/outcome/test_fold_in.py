@@ -116,7 +116,6 @@ def test_what_cannot_be_folded_in_is_named(spark: SparkSession, fitted: Deconfou
 def test_new_items_of_a_loaded_poisson_model_match_the_reference(
     spark: SparkSession, stage_one: PoissonFactorizationModel, tmp_path: Path
 ) -> None:
-    """One more dense step moves them no further, and the file has all that it takes."""
     outcome(outcome="poisson", exposureModel=stage_one).fit(NAMES.frame(spark)).save(f"{tmp_path}/model")
     loaded = DeconfoundedMFModel.load(f"{tmp_path}/model")
     folded = loaded.foldInItems(NAMES.frame(spark))

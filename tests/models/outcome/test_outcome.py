@@ -170,7 +170,6 @@ def test_order_and_partitions_change_nothing_the_seed_does_and_precision_hardly(
 
 
 def shuffles_there(spark: SparkSession) -> list[int]:
-    """Number the shuffles whose files Spark has not deleted yet; a later one has a larger number."""
     jvm: Any = spark._jvm
     numbers = jvm.org.apache.spark.SparkEnv.get().mapOutputTracker().shuffleStatuses().keysIterator()
     there = []

@@ -143,13 +143,9 @@ def test_seen_pairs_may_be_strange_or_told_twice(spark: SparkSession, fitted: Fi
     assert rows_of(fitted.model.recommendationTable(3, wide)) == fitted.expected(3, seen=True)
 
 
-# What may be recommended
-
-
 def test_lists_keep_the_offer_and_a_limit_on_categories(
     spark: SparkSession, fitted: Fitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Chunks and pieces change nothing, down to pieces of two items, fewer than are asked for."""
     monkeypatch.setattr(rank, "CHUNK_ROWS", 6)
     monkeypatch.setattr(rank, "PIECE_COLS", 2)
     categories = [("drama", "comedy", None, "drama", "drama")[i % 5] for i in range(N_ITEMS)]

@@ -30,7 +30,6 @@ def factors(spark: SparkSession, value: float) -> DataFrame:
 
 
 def exposure_model(spark: SparkSession, value: float) -> PoissonFactorizationModel:
-    """A model by hand, which ``value_of`` tells from another."""
     model = PoissonFactorizationModel(factors(spark, value), factors(spark, -value), [value])
     return model._setDefault(userCol="user", itemCol="item", exposureCol="a_hat")
 
@@ -172,7 +171,6 @@ def test_rows_that_the_driver_can_not_see_are_refused(
 
 
 def edit(saved: Path, **changes: Any) -> None:
-    """Change the metadata, as another version would write them: with their checksum."""
     path = saved / "metadata" / "part-00000"
     metadata = json.loads(path.read_text()) | changes
     metadata.pop("sha256", None)

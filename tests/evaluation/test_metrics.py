@@ -30,9 +30,7 @@ def draw(seed: int = 0) -> list[Row]:
     """Whole predictions, so that many are equal; the first user likes nothing."""
     rng = np.random.default_rng(seed)
     return [
-        Row(
-            user, item, float(rng.integers(0, 3) if user == USERS[0] else rng.integers(0, 6)), float(rng.integers(0, 7))
-        )
+        Row(user, item, float(rng.integers(0, 3 if user == USERS[0] else 6)), float(rng.integers(0, 7)))
         for user, item in product(USERS, ITEMS)
         if rng.random() < 0.6
     ]

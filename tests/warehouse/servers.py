@@ -106,6 +106,10 @@ class Running(ABC):
         self.process.send_signal(number)
         self.process.wait(timeout=60)
 
+    def fall_for(self, seconds: float, number: signal.Signals) -> None:
+        self.stop(number)
+        threading.Timer(seconds, self.start).start()
+
     def answers(self) -> bool:
         with suppress(OSError, psycopg.OperationalError, redis.ConnectionError):
             self.greet()

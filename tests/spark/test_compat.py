@@ -12,10 +12,14 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.models.fitting.lay_out import lay_out
 from dcrec_spark.spark.compat import (
     apply_in_arrow,
+    collect_arrow,
+    frame_of_arrow,
     group_by_place,
+    is_utf8,
     keys_of_partitions,
     place,
     require_supported,
+    try_cast,
 )
 from tests.frames import frame_of
 
@@ -62,6 +66,31 @@ def test_groups_of_placed_rows_are_where_they_were_placed(spark: SparkSession, n
     counted = apply_in_arrow(both, count, "number int, left long, right long")
     assert sorted(map(tuple, counted.collect())) == [(n, 14 + (n < 2), int(n < 3)) for n in range(N)]
     assert counted._jdf.queryExecution().executedPlan().toString().count("Exchange ") == 2
+
+
+def test_a_table_comes_back_as_it_went(spark: SparkSession) -> None:
+    table = pa.table(
+        {
+            "id": pa.array([1, 2, None]),
+            "cell": pa.array([b"a", None, b""], pa.binary()),
+            "list": pa.array([[0.5], [], None], pa.list_(pa.float64())),
+            "text": ["x", None, "z"],
+        }
+    )
+    assert collect_arrow(frame_of_arrow(spark, table)).to_pydict() == table.to_pydict()
+    assert collect_arrow(frame_of_arrow(spark, table).where("id > 5")).schema.names == table.schema.names
+    grouped = frame_of_arrow(spark, table.slice(0, 2)).groupBy()
+    ids = apply_in_arrow(grouped, lambda rows: rows.select(["id", "cell"]), "id long, cell binary")
+    assert collect_arrow(ids).to_pydict() == {"id": [1, 2], "cell": [b"a", None]}
+
+
+def test_what_cannot_be_cast_is_null(spark: SparkSession) -> None:
+    texts = frame_of(spark, [("1.5",), ("x",)], "text string")
+    bytes_ = F.unhex(F.lit("FF41")).cast("string")
+    found = texts.select(
+        try_cast(F.col("text"), "double").alias("number"), is_utf8(F.col("text")), is_utf8(bytes_)
+    ).collect()
+    assert [tuple(row) for row in found] == [(1.5, True, False), (None, True, False)]
 
 
 @pytest.mark.parametrize("n", [1, N, 5000])

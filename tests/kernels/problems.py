@@ -169,10 +169,8 @@ def problem_of(seed: int, kind: str, size: tuple[int, int] | None = None, rank: 
     h = np.where(observed & leave_one_out, product + rng.normal(0.0, 0.3, product.shape), product)
     count = [np.maximum(observed.sum(axis=a), 1.0) if by_count else np.ones(observed.shape[1 - a]) for a in (1, 0)]
     mask = np.where(observed, 1.0, float(design.everywhere))
-    p, q = (
-        rng.standard_normal((n_users, design.user_covariates)),
-        rng.standard_normal((n_items, design.item_covariates)),
-    )
+    p = rng.standard_normal((n_users, design.user_covariates))
+    q = rng.standard_normal((n_items, design.item_covariates))
     regs = REG.factor, REG.factor, REG.confounder, REG.intercept, REG.bias, REG.bias
     given = ratings, weights, mask, h, weight_of, *count, design.biases, *regs
     dense = ridge.Problem(*given, p=p, q=q)
@@ -209,10 +207,8 @@ class PoissonProblem(NamedTuple):
         )
         if not own:
             return block, np.full(s.user_shape.shape[1], 0.3), s.user_shape, s.user_rate
-        shape, rate = (
-            np.column_stack([s.user_shape, s.confounder_shape]),
-            np.column_stack([s.user_rate, s.confounder_rate]),
-        )
+        shape = np.column_stack([s.user_shape, s.confounder_shape])
+        rate = np.column_stack([s.user_rate, s.confounder_rate])
         return block, np.append(np.full(s.user_shape.shape[1], 0.3), 1.0), shape, rate
 
 

@@ -2,7 +2,6 @@
 
 import inspect
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +43,13 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(estimator: Any, name: s
 
 
 @pytest.fixture(scope="module")
-def ratings(spark: SparkSession, data_folder: Path) -> Iterator[DataFrame]:
+def ratings(spark: SparkSession, data_folder: Path) -> DataFrame:
     """A fifth of MovieLens 100K, with ``held``, true for one rating in five."""
     table = np.loadtxt(data_folder / "ml-100k" / "u.data", dtype=np.int64)
     table = table[table[:, 0] % 5 == 0]
     held = np.random.default_rng(0).random(len(table)) < 0.2
     rows = [(int(u), int(i), float(r), bool(h)) for (u, i, r, _), h in zip(table, held, strict=True)]
-    frame = frame_of(spark, rows, "user int, item int, rating double, held boolean").persist()
-    yield frame
-    frame.unpersist()
+    return frame_of(spark, rows, "user int, item int, rating double, held boolean")
 
 
 def lists_of(model: Any, n: int) -> dict[int, set[int]]:

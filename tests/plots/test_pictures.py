@@ -1,7 +1,5 @@
 """Pictures: what they draw is what the data has."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -21,12 +19,10 @@ from tests.frames import frame_of
 
 
 @pytest.fixture(scope="module")
-def ratings(spark: SparkSession) -> Iterator[DataFrame]:
+def ratings(spark: SparkSession) -> DataFrame:
     """Item 0 is seen by all 40 users, item i by one in i + 1. The more an item is seen, the better it is rated."""
     rows = [(u, i, 5.0 - 0.4 * i) for i in range(10) for u in range(40) if u % (i + 1) == 0]
-    frame = frame_of(spark, rows, "user long, item long, rating double").persist()
-    yield frame
-    frame.unpersist()
+    return frame_of(spark, rows, "user long, item long, rating double")
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,7 @@ from pyspark.sql import functions as F
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel, reasons_text, with_titles
 from dcrec_spark.errors import ConfigError, DataError
 from tests.frames import frame_of
-from tests.models.data_sets import (
-    NAMES,
-    Posterior,
-    cached,
-    unknowns_of,
-)
+from tests.models.data_sets import NAMES, Posterior, cached, unknowns_of
 from tests.reference import explain as dense
 
 ASKED = ["", "zoë", "🦊"]

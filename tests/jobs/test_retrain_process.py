@@ -12,26 +12,19 @@ from zlib import crc32
 import pytest
 
 from tests.jobs.job import (
-    WEIGHTED,
+    SMALL,
     assert_same_lists,
     failure_of,
     names_in,
     options_of,
-    ratings_file,
     record_of,
     run_directory,
+    small_job,
 )
 from tests.spark.standalone import ROOT, started, wait_until
 
 DRAWN = [(u, i, crc32(f"{u},{i}".encode())) for u in range(200) for i in range(150)]
 MANY_RATINGS = ["user,item,rating", *(f"{u},{i},{1 + h % 5}" for u, i, h in DRAWN if h % 3)]
-ENDLESS = {
-    "audit.exposure_check": "off",
-    "exposure.max_iter": 1_000_000,
-    "exposure.tol": 0,
-    "exposure.rank": 2,
-    "spark.master": "local[2]",
-}
 
 
 pytestmark = pytest.mark.process
@@ -45,8 +38,8 @@ def job(settings: Mapping[str, object], log: Path) -> AbstractContextManager[sub
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_stopped_says_so_and_publishes_nothing(number: signal.Signals, tmp_path: Path) -> None:
-    output, log, ratings = tmp_path / "out", tmp_path / "log", ratings_file(tmp_path, 12, 10)
-    with job({**ENDLESS, "input.format": "csv", "input.path": ratings, "output.path": output}, log) as process:
+    output, log, endless = tmp_path / "out", tmp_path / "log", {"exposure.max_iter": 1_000_000}
+    with job({**small_job(tmp_path, 12, 10), **endless, "spark.master": "local[2]"}, log) as process:
         wait_until(lambda: '"iteration": 3' in log.read_text(), process, log, 400)
         process.send_signal(number)
         assert process.wait(timeout=240) == 6, log.read_text()
@@ -61,15 +54,8 @@ def test_a_run_that_is_stopped_says_so_and_publishes_nothing(number: signal.Sign
     assert said[-1]["event"].startswith(f"stopped by {number.name}; nothing was published")
 
 
-LONG = {
-    **ENDLESS,
-    **WEIGHTED,
-    "exposure.max_iter": 300,
-    "exposure.rank": 8,
-    "outcome.max_iter": 2,
-    "model.checkpoint_seconds": 1,
-    "input.format": "csv",
-}
+LONG = {**SMALL, "exposure.max_iter": 300, "exposure.rank": 8, "model.checkpoint_seconds": 1}
+LONG |= {"input.format": "csv", "spark.master": "local[2]"}
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.publish.parquet import verify
 from tests.faults.damage import flipped
 from tests.jobs.job import (
-    WEIGHTED,
+    SMALL,
     AnyJob,
     failure_of,
     lists_of,
@@ -29,17 +29,8 @@ from tests.jobs.job import (
 )
 from tests.publish.test_parquet import commit, stage_by_hand
 
-FIT = {
-    "exposure.rank": 2,
-    "exposure.max_iter": 40,
-    "exposure.tol": 2e-5,
-    "outcome.rank": 2,
-    **WEIGHTED,
-    "outcome.alpha": 1,
-    "outcome.max_iter": 40,
-    "outcome.tol": 2e-3,
-    "audit.exposure_check": "off",
-}
+FIT = {**SMALL, "exposure.rank": 2, "exposure.max_iter": 40, "exposure.tol": 2e-5}
+FIT |= {"outcome.alpha": 1, "outcome.max_iter": 40, "outcome.tol": 2e-3}
 RANK = {"recommend.top_n": 3, "validation.scale_min": 1, "validation.scale_max": 5}
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]

@@ -20,12 +20,10 @@ settings.load_profile("house")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that records results by test."""
     parser.addoption("--promises", type=Path, metavar="FILE", help="record results by test there")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Record results if requested."""
     file = config.getoption("--promises")
     if file is not None:
         config.pluginmanager.register(Recorder(file), "promises")
@@ -98,6 +96,5 @@ def data_folder() -> Path:
 
 @pytest.fixture(autouse=True)
 def no_known_secrets() -> Iterator[None]:
-    """Forget the secrets that a test took from the environment."""
     yield
     forget_secrets()

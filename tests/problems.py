@@ -9,8 +9,6 @@ from tests.reference.poisson import Array
 
 
 class Csr(NamedTuple):
-    """The nonzero entries of a mask, row by row."""
-
     row_ptr: Array
     row: Array
     col: Array

@@ -36,7 +36,6 @@ class Recorder:
         self.counts: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count a test that has run, and one that failed before it could."""
         if report.when == "call" or report.outcome != "passed":
             self.counts[report.outcome] += 1
         if report.skipped or (report.when != "call" and report.passed):
@@ -47,7 +46,6 @@ class Recorder:
             result[TRIED] += dict(report.user_properties).get(TRIED, 1)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Add the results to those of earlier runs; with several processes the controller does."""
         if hasattr(session.config, "workerinput"):
             return
         self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -57,13 +55,11 @@ class Recorder:
 
 
 def read(file: Path) -> Results:
-    """Results of earlier runs."""
     results: Results = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     return results
 
 
 def fill_line(line: str, results: Results) -> str:
-    """Fill the last two columns of a row that names a test."""
     found = NAME.search(line)
     if found is None or not line.startswith("|"):
         return line
@@ -74,7 +70,6 @@ def fill_line(line: str, results: Results) -> str:
 
 
 def main(command: str, *given: str) -> None:
-    """See the module."""
     page = PAGE.read_text(encoding="utf-8")
     if command == "named":
         tests = [f"{file}::{name}" for file, name in NAME.findall(page)]

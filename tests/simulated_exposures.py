@@ -16,8 +16,6 @@ RARE = Priors(1.0, 3.0, 1.0, 10.0)
 
 
 class Split(NamedTuple):
-    """Tables (U, I) of exposures in training and held out."""
-
     training: Array
     held_out: Array
 
@@ -29,7 +27,6 @@ def split(exposures: Array, seed: int) -> Split:
 
 
 def drawn(seed: int, priors: Priors = COMMON, n_users: int = 120, n_items: int = 200) -> Array:
-    """Counts from the model, rank 3."""
     rng = np.random.default_rng(seed)
     user = rng.gamma(priors.user_shape, 1.0 / priors.user_rate, (n_users, 3))
     item = rng.gamma(priors.item_shape, 1.0 / priors.item_rate, (n_items, 3))

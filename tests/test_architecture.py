@@ -167,7 +167,6 @@ OF_THE_JVM = {"_gateway", "_jdf", "_jrdd", "_jsc", "_jsparkSession", "_jvm", "_s
 
 
 def spoken_in(tree: ast.AST) -> set[str]:
-    """Every name that a module imports, reads or takes from an object."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):

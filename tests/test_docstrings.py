@@ -66,7 +66,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_public_name_has_examples_that_run(results: dict[str, dict[str, Any]], name: str) -> None:
-    """Those listed as having none have none, and what a user calls first has one each."""
     assert results[name]["failures"] == ""
     assert (results[name]["examples"] == 0) == (name in WITHOUT)
     assert FIRST.get(name, set()) <= set(results[name]["shown"])

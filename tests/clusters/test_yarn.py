@@ -61,8 +61,6 @@ def yarn(place: Path) -> Iterator[dict[str, str]]:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
         ) as process,
     ):  # fmt: skip
-        assert process.stdin is not None
-        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n", (place / "yarn.log").read_text()[-5000:]
         yield {"HADOOP_CONF_DIR": f"{place}/yarn/conf", "SPARK_CONF_DIR": f"{place}/defaults"}
         process.stdin.close()

@@ -113,7 +113,6 @@ def test_dotted_names_of_spark_properties_from_file_and_command_line(tmp_path: P
     ],
 )  # fmt: skip
 def test_a_wrong_setting_is_named_with_what_was_found_and_expected(override: str, words: list[str]) -> None:
-    """Alone, or with another that it contradicts."""
     message = refusal(*re.split(" (?=[a-z]+[.])", override))
     assert [word for word in words if word not in message] == [], message
 

@@ -45,7 +45,6 @@ def settings_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str,
 
 
 def sort_of(field: FieldInfo) -> str:
-    """The sort of a setting, from the words of the reference."""
     words = values_of(field).removesuffix(" | null")
     if field.annotation is bool:
         return "switch"
@@ -67,7 +66,6 @@ def limits(field: FieldInfo) -> dict[str, Any]:
 
 
 def refusals(values: dict[str, Any]) -> dict[str, str]:
-    """The error's lines by the setting that they name."""
     with pytest.raises(ConfigError) as caught:
         load_config(AllSettings, None, [f"{name}={value}" for name, value in values.items()])
     lines = str(caught.value).splitlines()
@@ -85,7 +83,6 @@ def test_every_setting_of_every_section_is_refused_by_its_name(how: str) -> None
 
 @pytest.mark.parametrize(("closed", "outside", "step"), [("ge", "gt", -1), ("le", "lt", 1)], ids=["below", "above"])
 def test_every_number_is_refused_beyond_its_end(closed: str, outside: str, step: int) -> None:
-    """By one, or at an end that is itself no value; and the line says what was found, and the end."""
     wrong = {}
     for name, (field, sort) in SETTINGS.items():
         ends = limits(field) if sort in ("number", "whole number") else {}

@@ -116,7 +116,6 @@ def test_a_record_over_several_lines_is_read_whole_or_refused(spark: SparkSessio
 
 
 def test_ids_come_out_as_they_went_in_or_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
-    """Names of directories are text, numbers of any type whole, and none is read as another one's."""
     for name in ("007", "7", "7.0", "1e1", "2026-01-02", "true"):
         folder = tmp_path / "names" / f"item={name}"
         folder.mkdir(parents=True)

@@ -20,7 +20,6 @@ def frame(spark: SparkSession, ids: list[object], kind: str, partitions: int = 3
 
 
 def assert_indexed(df: DataFrame, expected: Sequence[object]) -> None:
-    """The ids of ``df``, each once, are those expected, in their order, of their type."""
     kind = df.schema["id"].dataType.simpleString()
     result = index_ids(df, "id")
     assert [field.simpleString() for field in result.schema] == [f"id:{kind}", "idx:bigint"]

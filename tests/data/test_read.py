@@ -213,7 +213,6 @@ CAFE = "Café, Le (1995)"
 
 
 def assert_titles(frame: DataFrame, expected: dict[object, str]) -> None:
-    """``frame`` has each item once, with the title expected."""
     kind = "string" if isinstance(next(iter(expected)), str) else "long"
     titles = frame_of(frame.sparkSession, list(expected.items()), f"item_id {kind}, title string")
     assert_df_equality(frame, titles, ignore_row_order=True, ignore_nullable=True)

@@ -118,7 +118,6 @@ def test_the_messages_that_are_explained_are_those_of_the_code() -> None:
 def test_the_plan_that_is_shown_is_the_one_that_is_printed() -> None:
     page = (ROOT / "docs" / "how-to" / "size-a-cluster.md").read_text(encoding="utf-8")
     shown = re.search(r"dcrec (plan .+)\n```\n.+?```text\n(.+?)```", page, re.DOTALL)
-    assert shown is not None
     assert CliRunner().invoke(dcrec, shown[1].split()).output == shown[2]
 
 

@@ -66,7 +66,6 @@ class MemorySide:
         return [state.memory_of(b, block_rows(self.n_rows, self.n_blocks, b)) for b in range(self.n_blocks)]
 
     def rows(self, state: State, name: str = "rows") -> Array:
-        """All rows in the order of their idx."""
         memories = self.memories(state)
         rows = np.empty((self.n_rows, *memories[0][name].shape[1:]))
         for block, memory in enumerate(memories):
@@ -74,7 +73,6 @@ class MemorySide:
         return rows
 
     def remembered(self, memories: list[Arrays]) -> State:
-        """The state of a side that only remembers."""
         if self.broadcasts:
             return State({}, memory=dict(enumerate(memories)))
         return State(

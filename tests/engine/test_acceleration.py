@@ -7,14 +7,7 @@ from typing import Any, Self
 import numpy as np
 import pytest
 
-from dcrec_spark.engine.acceleration import (
-    DELAY,
-    GROWTH,
-    LEAD,
-    PLAIN_STEP,
-    REACHED,
-    Stride,
-)
+from dcrec_spark.engine.acceleration import DELAY, GROWTH, LEAD, PLAIN_STEP, REACHED, Stride
 from dcrec_spark.engine.ascent import Fit, Stopping, alternate
 from dcrec_spark.engine.blocks import Block
 from dcrec_spark.engine.cells import Arrays

@@ -81,7 +81,6 @@ few = settings(max_examples=40)
 @few
 @given(random_ratings())
 def test_blocks_together_hold_every_nonzero_and_every_row(ratings: Ratings) -> None:
-    """Rows without nonzeros have their place, and their key."""
     places = np.concatenate(
         [np.arange(block, ratings.n_cols, ratings.col_blocks) for block in range(ratings.col_blocks)]
     )

@@ -21,7 +21,6 @@ from tests.engine.toy_sides import (
     N_ITEMS,
     N_USERS,
     PLACES,
-    Layout,
     Sides,
     dense_start,
     dense_sums,
@@ -32,29 +31,28 @@ from tests.engine.toy_sides import (
 )
 
 # The exchange is tested without Spark, in test_exchange.py; here one layout of each kind, and more blocks than rows.
-LAYOUTS = [Layout(2, 3, True, False), Layout(N_USERS + 2, N_ITEMS + 1, False, False)]
+LAYOUTS = [((2, 3), (True, False)), ((N_USERS + 2, N_ITEMS + 1), (False, False))]
 by_place = pytest.mark.parametrize("held", [True, False], ids=["broadcast", "blocks"])
 
-ToySides = Callable[[Layout], Sides]
+ToySides = Callable[[tuple[int, int], tuple[bool, bool]], Sides]
 
 
 @pytest.fixture(scope="module")
 def toy(spark: SparkSession) -> Iterator[ToySides]:
     """Sides laid out as asked; those of equal numbers of blocks share them, whoever holds their results."""
     with ExitStack() as stack:
-        built = cache(lambda *blocks: stack.enter_context(toy_sides(spark, Layout(*blocks, False, False))))
-        yield lambda layout: built(*layout[:2]).broadcasting(layout)
+        built = cache(lambda n_blocks: stack.enter_context(toy_sides(spark, n_blocks)))
+        yield lambda n_blocks, broadcasts: built(n_blocks).broadcasting(*broadcasts)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_half_steps_equal_a_dense_loop(toy: ToySides, layout: Layout) -> None:
-    """Items, users, items, also in more blocks than rows: exactly the same whole numbers, of rows and their sums."""
-    sides = toy(layout)
+@pytest.mark.parametrize(("n_blocks", "broadcasts"), LAYOUTS)
+def test_half_steps_equal_a_dense_loop(toy: ToySides, n_blocks: tuple[int, int], broadcasts: tuple[bool, bool]) -> None:
+    sides = toy(n_blocks, broadcasts)
     items = sides.items.half_step(key_rows)
     users = sides.users.half_step(neighbours, items)
     later = sides.items.half_step(neighbours, users)
     assert items.sums["rows"] == N_ITEMS
-    assert (items.outbox is None) == layout.items_broadcast
+    assert (items.outbox is None) == broadcasts[1]
     of_items = dense_start(sides.item_keys)
     of_users = dense_sums(table(), of_items)
     expected = dense_sums(table().T, of_users)
@@ -77,7 +75,7 @@ def files_of(session: SparkSession) -> tuple[int, int]:
 @pytest.mark.parametrize("users_held", [True, False], ids=["broadcast-users", "blocks"])
 def test_released_state_takes_its_own_data_along(spark: SparkSession, toy: ToySides, users_held: bool) -> None:
     """A checkpoint is the same state, and needs nothing of what was before it."""
-    sides = toy(Layout(2, 3, users_held, False))
+    sides = toy((2, 3), (users_held, False))
     broadcasts, checkpoints = files_of(spark)
     with LiveStates() as live:
         items = live.add(sides.items.half_step(key_rows))
@@ -104,7 +102,7 @@ def test_released_state_takes_its_own_data_along(spark: SparkSession, toy: ToySi
 
 @pytest.mark.parametrize(("held", "entry"), [(True, np.nan), (False, np.inf)], ids=["broadcast-nan", "blocks-infinity"])
 def test_row_that_is_not_finite_leaves_nothing(spark: SparkSession, toy: ToySides, held: bool, entry: float) -> None:
-    sides = toy(Layout(2, 3, held, held))
+    sides = toy((2, 3), (held, held))
     sides.users.frame.count()  # which caches it
     before, cached = files_of(spark), len(spark.sparkContext._jsc.getPersistentRDDs())
     with pytest.raises(FitError, match=r"1 of 7 user factors are NaN or infinite"):
@@ -114,8 +112,6 @@ def test_row_that_is_not_finite_leaves_nothing(spark: SparkSession, toy: ToySide
 
 
 class PlannedSide(ClusterSide):
-    """A side that notes the plans of its half-steps."""
-
     plans: ClassVar[list[DataFrame]] = []
 
     def plan(self, *args: Any) -> DataFrame:
@@ -137,7 +133,6 @@ class Cost(NamedTuple):
 
 
 def cost_of(spark: SparkSession, name: str, step: Callable[[], Any]) -> tuple[Any, Cost]:
-    """Return the step's result and its cost."""
     context = spark.sparkContext
     context.setJobGroup(name, name)
     state = step()
@@ -164,7 +159,7 @@ def exchanges(node: Any, is_root: bool = True) -> int:
 def test_half_step_is_one_job_of_messages(spark: SparkSession, toy: ToySides, held: tuple[bool, bool]) -> None:
     """One exchange if a result that stays on the cluster is read, none if all is broadcast; the blocks do not move."""
     users_held, items_held = held
-    sides = planned(toy(Layout(2, 3, *held)))
+    sides = planned(toy((2, 3), held))
     sides.users.frame.count()
     sides.items.frame.count()
     items, cost = cost_of(spark, f"start {held}", lambda: sides.items.half_step(key_rows))
@@ -178,8 +173,7 @@ def test_half_step_is_one_job_of_messages(spark: SparkSession, toy: ToySides, he
 
 @by_place
 def test_rebuilt_blocks_are_the_kernels_memories_in_place(spark: SparkSession, toy: ToySides, held: bool) -> None:
-    """In place of its old blocks, one block in each partition as before."""
-    sides = planned(toy(Layout(2, 3, held, held)))
+    sides = planned(toy((2, 3), (held, held)))
     items, users = sides.items.half_step(key_rows), sides.users.half_step(remember)
     rebuilt = sides.users.rebuild(keep_block, items, users)
     assert rebuilt.frame.rdd.glom().map(len).collect() == [1, 1]
@@ -197,7 +191,7 @@ def keep_block(inputs: KernelInput) -> Update:
 @by_place
 def test_plans_do_not_grow_with_the_iterations(spark: SparkSession, toy: ToySides, held: bool) -> None:
     """A plan that contained its predecessors would double with each half-step."""
-    sides = planned(toy(Layout(2, 3, held, held)))
+    sides = planned(toy((2, 3), (held, held)))
     users, items = sides.users.half_step(remember), sides.items.half_step(remember)
     lengths = []
     for sweep in range(1, 6):

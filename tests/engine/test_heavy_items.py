@@ -16,7 +16,7 @@ from tests.engine.test_build import Ratings, random_ratings
 from tests.engine.test_cluster_side import cost_of, planned
 from tests.engine.test_exchange import SOME
 from tests.engine.toy_kernels import Splits, key_rows
-from tests.engine.toy_sides import PLACES, Layout, dense_start, dense_sums, neighbours, rows_of, table, toy_sides
+from tests.engine.toy_sides import PLACES, dense_start, dense_sums, neighbours, rows_of, table, toy_sides
 
 
 @st.composite
@@ -46,8 +46,8 @@ def test_either_side_sends_what_the_other_needs(drawn: tuple[Ratings, Heavy]) ->
 @pytest.mark.parametrize("broadcasts", [PLACES[0], PLACES[3]], ids=["broadcast", "blocks"])
 def test_spark_runs_the_same_half_steps_with_one_job_more(spark: SparkSession, broadcasts: tuple[bool, bool]) -> None:
     """Half-steps move no more messages than without heavy items; their scores are one job."""
-    with toy_sides(spark, Layout(2, 3, *broadcasts), heavy=SOME) as built:
-        sides = planned(built)
+    with toy_sides(spark, (2, 3), SOME) as built:
+        sides = planned(built.broadcasting(*broadcasts))
         sides.users.frame.count()
         sides.items.frame.count()
         moved = int(not broadcasts[0])

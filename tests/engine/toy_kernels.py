@@ -38,7 +38,6 @@ class Splits:
 
 
 def weigh_neighbours(inputs: KernelInput, update: Update) -> dict[str, Array]:
-    """Of each heavy item the sum over its users of value_ui * row_u."""
     pairs = heavy_items.transpose(inputs.block).fitted
     neighbours = np.zeros((len(pairs.row_ptr) - 1, update.rows.shape[1]))
     row = np.repeat(np.arange(len(neighbours)), np.diff(pairs.row_ptr))
@@ -47,7 +46,6 @@ def weigh_neighbours(inputs: KernelInput, update: Update) -> dict[str, Array]:
 
 
 def weigh_products(inputs: KernelInput, items: Array) -> dict[str, Array]:
-    """The sum over the pairs with heavy items of value_ui * row_u . row_i."""
     pairs = heavy_items.heavy_pairs(inputs.block).fitted
     users = np.repeat(inputs.memory["rows"], np.diff(pairs.row_ptr), axis=0)
     return {"scores": np.array(pairs.value("value") @ np.einsum("nf,nf->n", users, items[pairs.col]))}
@@ -62,7 +60,6 @@ def remember(inputs: KernelInput) -> Update:
 
 
 def spoil_one(inputs: KernelInput, *, key: int, entry: float) -> Update:
-    """All rows are ones, but for one entry of the row with the given key."""
     rows = np.ones((len(inputs.block["row_key"]), 2))
     rows[inputs.block["row_key"] == key, 1] = entry
     return Update(rows, {}, {})

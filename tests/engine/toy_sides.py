@@ -27,15 +27,6 @@ PLACES = [(True, True), (True, False), (False, True), (False, False)]
 neighbours = partial(sum_neighbours, shift=3.0)
 
 
-class Layout(NamedTuple):
-    """Blocks of the users and of the items, and which side's results the driver broadcasts."""
-
-    user_blocks: int
-    item_blocks: int
-    users_broadcast: bool
-    items_broadcast: bool
-
-
 class Sides(NamedTuple):
     """Users and items; ids are the indices. Keys: the hash of each row's id, as the noise takes it."""
 
@@ -44,10 +35,9 @@ class Sides(NamedTuple):
     user_keys: Array
     item_keys: Array
 
-    def broadcasting(self, layout: Layout) -> "Sides":
-        """The same sides, with the results broadcast as asked."""
-        users = replace(self.users, broadcasts=layout.users_broadcast)
-        return self._replace(users=users, items=replace(self.items, broadcasts=layout.items_broadcast))
+    def broadcasting(self, users: bool, items: bool) -> "Sides":
+        """The same sides, whose results the driver broadcasts or not."""
+        return self._replace(users=replace(self.users, broadcasts=users), items=replace(self.items, broadcasts=items))
 
 
 def table() -> Array:
@@ -59,19 +49,18 @@ def table() -> Array:
 
 
 @contextmanager
-def toy_sides(spark: SparkSession, layout: Layout, heavy: Heavy | None = None) -> Iterator[Sides]:
-    """Blocks of the table, while they are in use; plans keep their placement."""
+def toy_sides(spark: SparkSession, n_blocks: tuple[int, int], heavy: Heavy | None = None) -> Iterator[Sides]:
+    """Blocks of the table, of users and of items, while they are in use; plans keep their placement."""
     user, item = np.nonzero(table())
     pairs = frame_of_arrow(spark, pa.table({"user_idx": user, "item_idx": item, "value": table()[user, item]}))
     user_ids, item_ids = (spark.range(n).select("id", F.col("id").alias("idx")) for n in (N_USERS, N_ITEMS))
-    blocks = layout.user_blocks, layout.item_blocks
-    of_users = BlockPlan(blocks[0], (N_ITEMS, blocks[1]), ["value"], "float64", others=heavy)
-    of_items = BlockPlan(blocks[1], (N_USERS, blocks[0]), ["value"], "float64", own=heavy)
+    of_users = BlockPlan(n_blocks[0], (N_ITEMS, n_blocks[1]), ["value"], "float64", others=heavy)
+    of_items = BlockPlan(n_blocks[1], (N_USERS, n_blocks[0]), ["value"], "float64", own=heavy)
     with fixed_placement(spark):
         cells = split_pairs(pairs, {"user": of_users, "item": of_items})
         users = build_cluster_side("user", cells, user_ids, N_USERS, of_users)
         items = build_cluster_side("item", cells, item_ids, N_ITEMS, of_items)
-        yield Sides(users, items, keys_of(user_ids), keys_of(item_ids)).broadcasting(layout)
+        yield Sides(users, items, keys_of(user_ids), keys_of(item_ids))
         users.release()
         items.release()
 
@@ -83,7 +72,6 @@ def keys_of(ids: DataFrame) -> Array:
 
 
 def rows_of(side: ClusterSide, state: State) -> Array:
-    """All rows in the order of their indices."""
     rows = np.empty((side.n_rows, 2))
     for row in side.memories(state).collect():
         rows[row.block :: side.n_blocks] = unpack(row.data)["rows"]

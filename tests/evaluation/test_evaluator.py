@@ -23,13 +23,11 @@ MEASURE_OF = {
 
 @pytest.fixture(scope="module")
 def predictions(spark: SparkSession) -> DataFrame:
-    """One prediction for each rating, by a rule."""
     prediction = (F.abs(F.xxhash64("user", "item")) % 5).cast("double")
     return NAMES.frame(spark).withColumn("prediction", prediction)
 
 
 def test_a_metric_is_the_one_of_evaluate(spark: SparkSession, predictions: DataFrame) -> None:
-    """Of errors the smaller is better, and they may be weighted. Columns may have any name, Params may come late."""
     settings = MetricSettings((2,), relevance=4.0, gain="2^(rel-1)", replications=0)
     expected = evaluate(predictions, settings=settings).as_dict()
     for name, measure in MEASURE_OF.items():
@@ -76,7 +74,6 @@ def test_cross_validation_in_two_threads_is_fits_by_hand(spark: SparkSession, tm
         for n in range(2):
             model = outcome(**quick, alpha=alpha, exchange="local").fit(folded.where(F.col("fold") != n))
             errors.append(evaluator.evaluate(model.transform(folded.where(F.col("fold") == n))))
-            model.release()
         means.append(sum(errors) / 2)
     assert search.avgMetrics == pytest.approx(means, rel=1e-9)
     assert best.getOrDefault("alpha") == alphas[means.index(min(means))]
@@ -89,5 +86,4 @@ def test_cross_validation_in_two_threads_is_fits_by_hand(spark: SparkSession, tm
         assert values_of(loaded.getEvaluator()) == values_of(evaluator)
     assert (found.avgMetrics, found.bestModel.facts) == (search.avgMetrics, best.facts)
     found.bestModel.release()
-    best.release()
     folded.unpersist()

@@ -30,9 +30,7 @@ def draw(seed: int = 0) -> list[Row]:
     """Whole predictions, so that many are equal; the first user likes nothing."""
     rng = np.random.default_rng(seed)
     return [
-        Row(
-            user, item, float(rng.integers(0, 3) if user == USERS[0] else rng.integers(0, 6)), float(rng.integers(0, 7))
-        )
+        Row(user, item, float(rng.integers(0, 3 if user == USERS[0] else 6)), float(rng.integers(0, 7)))
         for user, item in product(USERS, ITEMS)
         if rng.random() < 0.6
     ]
@@ -69,7 +67,6 @@ def assert_is(found: Metrics, expected: dict[str, tuple[float, int]]) -> None:
 
 
 def test_every_metric_is_the_loops(spark: SparkSession) -> None:
-    """Also with the paper's gain and clipped predictions."""
     rows = draw()
     for found in (evaluate(frame(spark, rows), settings=SETTINGS), here(rows)):
         assert_is(found, slow.evaluate(rows, KS, Variant()))
@@ -129,7 +126,6 @@ def drawn(spark: SparkSession, rows: list[Row], side: str, seed: int) -> list[di
 
 
 def resampled(rows: list[Row], measure: str, users: dict[Any, int], items: dict[Any, int]) -> float:
-    """A measure where users and items are drawn so often."""
     if measure == "mse":
         weights = [users[row.user] * items[row.item] for row in rows]
         return float(np.average([(row.prediction - row.rating) ** 2 for row in rows], weights=weights))
@@ -153,7 +149,6 @@ def resampled(rows: list[Row], measure: str, users: dict[Any, int], items: dict[
 
 
 def test_replications_are_evaluations_of_the_resampled_users_and_items(spark: SparkSession) -> None:
-    """However the rows lie."""
     rows = draw(6)
     draws = list(zip(drawn(spark, rows, "user", 3), drawn(spark, rows, "item", 4), strict=True))
     for how in ((1, 1), (7, 2)):

@@ -21,8 +21,6 @@ SETTINGS = MetricSettings(KS, replications=20)
 
 
 class Answers(NamedTuple):
-    """Lists of items, best first, and test ratings, by user."""
-
     lists: dict[str, list[str]]
     ratings: dict[str, dict[str, float]]
 
@@ -71,7 +69,6 @@ def draw(seed: int = 0) -> Answers:
     ids=["usual", "papers-gain"],
 )
 def test_every_metric_is_the_loops(spark: SparkSession, settings: MetricSettings, variant: Variant) -> None:
-    """An item without a test rating is worth nothing under either gain."""
     answers = draw()
     found = evaluate_ranking(answers.recommendations(spark), answers.rated(spark), N_ITEMS, settings=settings)
     expected = answers.slowly(variant)
@@ -84,7 +81,6 @@ def test_every_metric_is_the_loops(spark: SparkSession, settings: MetricSettings
 
 
 def test_partitions_change_nothing_and_ids_may_differ_in_type(spark: SparkSession) -> None:
-    """Integers here, long integers there: the same ids."""
     answers = draw(1)
     number = {name: F.regexp_extract(name, r"\d+", 0) for name in ("user_id", "item_id", "user", "item")}
     listed, test = answers.recommendations(spark, 7), answers.rated(spark, 5)

@@ -32,7 +32,6 @@ def ratings(spark: SparkSession, n_users: int = 40) -> DataFrame:
 
 
 def all_pairs_of(parts: list[DataFrame]) -> list[set[tuple[int, int]]]:
-    """Of each part, by one job."""
     marked = [part.select("user", "item", F.lit(number).alias("part")) for number, part in enumerate(parts)]
     rows = reduce(DataFrame.unionAll, marked).collect()
     return [{(row.user, row.item) for row in rows if row.part == number} for number in range(len(parts))]

@@ -49,7 +49,6 @@ def printed(*options: str) -> str:
 
 
 def row_of(name: str, text: str) -> list[float]:
-    """The numbers in the table row that begins with ``name``."""
     (line,) = [line for line in text.splitlines() if re.match(rf"^\W*{name}\b.*│.*\d", line)]
     return [float(number) for number in re.findall(r"-?\d+\.\d+", line)]
 

@@ -18,7 +18,6 @@ EXECUTOR = os.getppid()
 
 
 def obeying(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function, counted, and with what is ordered for its step."""
 
     def obey(*given: Any, **named: Any) -> Any:
         with (CALLS / f"{step}.{os.getpid()}").open("ab") as calls:
@@ -30,7 +29,6 @@ def obeying(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def main() -> None:
-    """Serve workers as Spark's own daemon does."""
     CALLS.mkdir(exist_ok=True)
     exchange.update_block = obeying("update", exchange.update_block)
     topn.top_n = obeying("rank", topn.top_n)

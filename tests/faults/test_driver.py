@@ -18,27 +18,17 @@ from dcrec_spark.jobs import job, retrain
 from dcrec_spark.jobs.command import main
 from dcrec_spark.publish import parquet
 from dcrec_spark.publish.parquet import ParquetSink, verify
-from tests.jobs.job import WEIGHTED, failure_of, names_in, options_of, ratings_file, read_table, run_directory
+from tests.jobs.job import failure_of, names_in, options_of, read_table, run_directory, small_job
 from tests.publish.test_parquet import commit, run_that_is_read, stage_by_hand
-from tests.spark.standalone import finished, plain_environment, wait_until
+from tests.spark.standalone import finished, plain_environment, started, wait_until
 from tests.steps import at_first
 
 pytestmark = pytest.mark.process
 
-SMALL = {
-    **WEIGHTED,
-    "audit.exposure_check": "off",
-    "exposure.max_iter": 3,
-    "outcome.max_iter": 2,
-    "recommend.top_n": 4,
-    "spark.master": "local[2]",
-}
-
 
 def few_ratings(folder: Path) -> dict[str, object]:
     """Settings of a job on the ratings of 40 users, which publishes to ``out`` in the folder."""
-    ratings = ratings_file(folder, 40, 20)
-    return {**SMALL, "input.format": "csv", "input.path": ratings, "output.path": folder / "out"}
+    return {**small_job(folder, 40, 20), "recommend.top_n": 4, "spark.master": "local[2]"}
 
 
 # What a run calls as it begins a step, in the order of the steps. Readers have the new run from its commit on.
@@ -73,7 +63,6 @@ def settings(tmp_path: Path) -> dict[str, object]:
 
 
 def is_writing_recommendations(output: Path) -> bool:
-    """Whether a file of the recommendations is open, or was just now."""
     try:
         return any(output.glob(".staging-*/recommendations/_temporary/**/part-*.parquet"))
     except FileNotFoundError:  # a task ended, and its directory was renamed while it was looked into
@@ -84,17 +73,9 @@ def is_writing_recommendations(output: Path) -> bool:
 def staging(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The job in a process group of its own, from when the first file of the recommendations is being written."""
     command = [sys.executable, "-m", __name__, "slowly", "recommendations", "retrain", *options_of(settings)]
-    with log.open("w") as stream:
-        process = subprocess.Popen(
-            command, env=plain_environment(), stdout=stream, stderr=stream, start_new_session=True
-        )
-        try:
-            output = Path(str(settings["output.path"]))
-            wait_until(lambda: is_writing_recommendations(output), process, log, 400)
-            yield process
-        finally:
-            process.kill()
-            process.wait(timeout=60)
+    with started(command, log, start_new_session=True) as process:
+        wait_until(lambda: is_writing_recommendations(Path(str(settings["output.path"]))), process, log, 400)
+        yield process
 
 
 # What schedulers send and what a terminal does, to whom each of them sends it; the other two by make test-all.

@@ -120,7 +120,6 @@ def speculation(folder: Path, runs: dict[str, Any]) -> dict[str, Any]:
 
 
 def same_tables(folder: Path, run: str) -> None:
-    """The tables of a run are those of the undisturbed one, row by row, and its directory holds nothing else."""
     directory, undisturbed = run_directory(folder / run), run_directory(folder / "undisturbed")
     for table, keys in KEYS.items():
         found, expected = (
@@ -156,13 +155,11 @@ AT_MOST_LOST = BLOCKS * int(str(SETTINGS["engine.checkpoint_interval"])) + BLOCK
 
 
 def done_again(run: str, runs: dict[str, Any]) -> int:
-    """How many updates of blocks a run has made more than the undisturbed one."""
     return int(runs[run]["updates"] - runs["undisturbed"]["updates"])
 
 
 @pytest.mark.parametrize("run", EXECUTOR_DIED)
 def test_what_a_lost_executor_costs_is_bounded_by_the_checkpoint_interval(run: str, runs: dict[str, Any]) -> None:
-    """For each loss."""
     deaths = len(runs[run]["carried_out"]) + len(runs[run]["killed_writing"])
     assert done_again(run, runs) <= deaths * AT_MOST_LOST
 
@@ -197,7 +194,6 @@ def both_executors(spark: SparkSession) -> set[int]:
 
 
 def ordering(fault: Fault, orders: Orders) -> Callable[..., Any]:
-    """Make a listener of a run's iterations that places the orders which are due after them."""
     listener = Reporter.listener
 
     def listening(reporter: Reporter, totals: dict[str, int]) -> Any:
@@ -214,7 +210,6 @@ def ordering(fault: Fault, orders: Orders) -> Callable[..., Any]:
 
 
 def kill_the_writer(processes: set[int], part: str, stop: Event, killed: list[int]) -> None:
-    """Kill the first of the processes that has a file open whose path holds ``part``."""
     while not stop.wait(0.01):
         for process in processes:
             with suppress(OSError):  # a file is closed, or the process ends, while it is looked at

@@ -26,7 +26,6 @@ def on_a_small(which: str, folder: Path) -> dict[str, Any]:
 
 
 def assert_refused(run: dict[str, Any], code: int, *parts: str) -> None:
-    """It ended with a code and a message that has these parts, and the tables of before are read."""
     assert (run["code"], run["read"]) == (code, "old"), run
     for part in parts:
         assert re.search(part, run["message"])
@@ -41,7 +40,6 @@ def on_a_small_output(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any
 
 @pytest.mark.parametrize("when", ["staging", "checkpointing"])
 def test_a_full_output_ends_with_7_and_keeps_the_tables_of_before(when: str, on_a_small_output: dict[str, Any]) -> None:
-    """The message says so where it was a checkpoint of the fit that had no room."""
     run = on_a_small_output[when]
     assert_refused(run, 7, r"^a disk is full \(", "No space left on device", r"output\.path /", r"\(0 MB free\)")
     assert ("a disk is full (in the checkpoint exposure-" in run["message"]) == (when == "checkpointing")
@@ -106,7 +104,6 @@ def run(settings: dict[str, object], output: Path) -> dict[str, Any]:
 
 
 def full_output(settings: dict[str, object], folder: Path) -> dict[str, Any]:
-    """Full while it stages, and while it keeps a sweep of its fit; with room again; read-only."""
     disk = mounted(folder / "disk")
     commit(stage_by_hand(disk, "old"), {})
     result, filler = {}, fill(disk, 8)
@@ -121,7 +118,6 @@ def full_output(settings: dict[str, object], folder: Path) -> dict[str, Any]:
 
 
 def full_scratch(settings: dict[str, object], folder: Path) -> dict[str, Any]:
-    """No room where Spark spills and shuffles, when the tables are staged and then from the start."""
     scratch, output = mounted(folder / "scratch", 32 * SIZE), folder / "out"
     commit(stage_by_hand(output, "old"), {})
     given = {**settings, "model.checkpoint_seconds": 0, "spark.conf.spark.local.dir": scratch}

@@ -54,7 +54,6 @@ def test_what_has_no_room_in_memory_goes_to_disk(seen: dict[str, Any]) -> None:
 
 
 def test_a_fit_in_little_memory_finds_what_a_roomy_one_does(seen: dict[str, Any], folder: Path) -> None:
-    """To the last bit."""
     assert seen["little"]["numbers"] == seen["roomy"]["numbers"]
     for side in ("users", "items"):
         little, roomy = (pq.read_table(folder / f"{name}-{side}.parquet") for name in FRACTIONS)
@@ -111,7 +110,6 @@ def drawn(spark: SparkSession, number: int) -> DataFrame:
 
 
 def size(name: str) -> int:
-    """Read a size of this process from what the kernel knows of it."""
     return 1024 * int(Path("/proc/self/status").read_text().partition(f"{name}:")[2].split()[0])
 
 

@@ -47,17 +47,14 @@ class Outcome:
 
     @property
     def message(self) -> str:
-        """The error as it was logged, or as click printed it."""
         return str(self.error.get("event", ""))
 
 
 def options_of(settings: Mapping[str, object]) -> list[str]:
-    """Settings as the command line takes them."""
     return [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
 
 
 def in_sections(settings: Mapping[str, object], **sections: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Settings as a file has them, joined with sections."""
     for name, value in settings.items():
         section, _, setting = name.partition(".")
         sections.setdefault(section, {})[setting] = value
@@ -73,7 +70,6 @@ def ratings_file(folder: Path, users: int, items: int, item: str = "") -> Path:
 
 
 def small_job(folder: Path, users: int, items: int, item: str = "") -> dict[str, object]:
-    """Settings of a job on such ratings, which publishes to ``out`` in the same folder."""
     ratings = str(ratings_file(folder, users, items, item))
     return {**SMALL, "input.format": "csv", "input.path": ratings, "output.path": f"{folder}/out"}
 
@@ -112,7 +108,6 @@ def run_job(
 
 
 def publish(job: type[AnyJob], settings: Mapping[str, object]) -> Path:
-    """The directory of a run that has to end well."""
     run_job(job, settings)
     return run_directory(Path(str(settings["output.path"])))
 
@@ -122,8 +117,7 @@ def run_directory(output: Path) -> Path:
 
 
 def record_of(run: Path) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    return record
+    return dict(json.loads((run / "run.json").read_text(encoding="utf-8")))
 
 
 def failure_of(output: Path) -> dict[str, Any]:
@@ -141,7 +135,6 @@ def read_table(run: Path, table: str) -> pd.DataFrame:
 
 
 def lists_of(run: Path) -> pd.DataFrame:
-    """The recommendations, best first."""
     columns = ["user_id", "rank", "item_id", "score", "preference", "confounder"]
     return read_table(run, "recommendations")[columns].sort_values(columns[:2], ignore_index=True)
 

@@ -76,13 +76,11 @@ def test_weights_are_recorded_and_lists_the_blends(
 
 
 def products_of(pairs: pd.DataFrame, users: pd.DataFrame, items: pd.DataFrame) -> Any:
-    """The inner products of the pairs' factors."""
     rows = users.set_index("id").loc[pairs.user_id], items.set_index("id").loc[pairs.item_id]
     return np.einsum("nk,nk->n", *(column_of_vectors(row, "features") for row in rows))
 
 
 def test_other_jobs_take_the_blend(published: Path, settings: dict[str, Any], tmp_path: Path) -> None:
-    """Served again, the lists are the same. A new user with a known one's ratings gets that one's list."""
     given = {"input.path": settings["input.path"], "model.path": published}
     again = publish(Recommend, {**given, "output.path": tmp_path / "served"})
     assert_same_lists(again, published)

@@ -20,21 +20,18 @@ pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
 USERS, ITEMS = 60, 20
 
 
-def opposed(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Ratings and ages: the old like even items, the young odd ones."""
-    rng = np.random.default_rng(seed)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Features of users as CSV, one row missing, of items as Parquet, and tables that are refused.
+
+    The old like even items, the young odd ones.
+    """
+    made, rng = tmp_path_factory.mktemp("features"), np.random.default_rng(0)
     age = rng.normal(40, 10, USERS)
     user, item = np.nonzero(rng.random((USERS, ITEMS)) < 0.4)
     rating = 3 + 0.1 * (age[user] - 40) * np.where(item % 2, -1, 1) + rng.normal(0, 0.1, len(user))
+    ratings = pd.DataFrame({"user": user, "item": item, "rating": rating.round(3)})
     users = pd.DataFrame({"user": np.arange(USERS), "age": age, "one.two": np.where(age > 40, None, 1.0)})
-    return pd.DataFrame({"user": user, "item": item, "rating": rating.round(3)}), users
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Features of users as CSV, one row missing, of items as Parquet, and tables that are refused."""
-    made = tmp_path_factory.mktemp("features")
-    ratings, users = opposed(0)
     held_out = ratings.index % 5 == 0
     ratings[~held_out].to_parquet(made / "train.parquet", index=False)
     ratings[held_out].to_parquet(made / "test.parquet", index=False)
@@ -157,7 +154,6 @@ def test_a_start_from_other_features_and_an_outcome_without_slopes_are_refused(
 
 
 def test_new_features_of_the_same_users_are_news(settings: dict[str, Any], folder: Path, tmp_path: Path) -> None:
-    """Nothing new is skipped. Another number of one user is fitted, from the last model."""
     users = pd.read_csv(folder / "users.csv")
     users.to_csv(tmp_path / "users.csv", index=False)
     given = {**settings, "input.user_features": tmp_path / "users.csv", "output.path": tmp_path / "out"}

@@ -5,7 +5,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
@@ -20,39 +19,30 @@ from dcrec_spark.publish.manifest import sealed
 from dcrec_spark.storage.local import LocalFiles
 from dcrec_spark.storage.staging import LEASE
 from tests.faults.damage import HOW, damaged, flipped
-from tests.jobs.job import SMALL, assert_same_lists, names_in, publish, record_of, run_retrain
+from tests.jobs.job import assert_same_lists, names_in, publish, record_of, run_retrain, small_job
 
 pytestmark = pytest.mark.job
 
 FILES = LocalFiles()
 
 
-@pytest.fixture(scope="module")
-def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rows = [(f"u{u}", f"i{i}", 1.0 + (u * i) % 5) for u in range(6) for i in range(6) if (u + i) % 3]
-    path = tmp_path_factory.mktemp("ratings") / "ratings.parquet"
-    pd.DataFrame(rows, columns=["user", "item", "rating"]).to_parquet(path)
-    return path
-
-
 @pytest.fixture
-def settings(ratings: Path, tmp_path: Path) -> dict[str, Any]:
-    return {**SMALL, "input.path": ratings, "output.path": tmp_path / "out"}
+def settings(tmp_path: Path) -> dict[str, Any]:
+    return small_job(tmp_path, 12, 10)
 
 
 @pytest.fixture(scope="module")
-def whole(spark: SparkSession, ratings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("whole") / "out"
-    return publish(Retrain, {**SMALL, "input.path": ratings, "output.path": output})
+def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return publish(Retrain, small_job(tmp_path_factory.mktemp("whole"), 12, 10))
 
 
 @pytest.fixture(scope="module")
-def stopped(spark: SparkSession, ratings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stopped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The output of one that was stopped in the last sweep of its second stage."""
-    output = tmp_path_factory.mktemp("stopped") / "out"
+    folder = tmp_path_factory.mktemp("stopped")
     with pytest.MonkeyPatch.context() as patched:
-        interrupt({**SMALL, "input.path": ratings, "output.path": output}, patched, "outcome", 3)
-    return output
+        interrupt(small_job(folder, 12, 10), patched, "outcome", 3)
+    return folder / "out"
 
 
 def interrupt(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, stage: str, iteration: int) -> None:
@@ -85,7 +75,6 @@ DAMAGED: dict[str, tuple[list[str], dict[str, int]]] = {
 def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole_and_publishes_the_same(
     which: str, settings: dict[str, Any], whole: Path, stopped: Path, tmp_path: Path
 ) -> None:
-    """By the same command. A stage without one starts from scratch."""
     names, gone_on = DAMAGED[which]
     shutil.copytree(stopped, tmp_path / "out")
     left = [path.name for path in (tmp_path / "out").glob(".fit-*") if not path.name.endswith(LEASE)]
@@ -146,7 +135,6 @@ def test_a_checkpoint_that_is_not_as_it_was_written_is_not_used(
     assert "outcome: a checkpoint of an interrupted run is damaged, and not used: " in run.warnings[0]
     assert str(tmp_path / "outcome-2") in run.warnings[0]
     kept = checkpoints.kept("outcome")
-    assert kept is not None
     assert (kept.past.objective, kept.shared) == ([3.0, 2.0], {"intercept": 0.1})
     assert kept.tables["items"].collect() == rows.collect()
 

@@ -32,7 +32,6 @@ FIGURES = ["ratings", "effective_ratings", "smallest_propensity", "mean_rating",
 
 
 def rated() -> pd.DataFrame:
-    """The last user has rated once, and the last item was rated once."""
     pairs = [(u, i) for u in range(30) for i in range(24) if (u * 7 + i * 3) % 5 < 2]
     rows = [(u, i, 1.0 + (u * i + i) % 5, 1 + (u + i) % 3) for u, i in [*pairs, (30, 3), (1, 98)]]
     return pd.DataFrame(rows, columns=["user", "item", "rating", "views"])
@@ -77,7 +76,6 @@ def published(spark: SparkSession, settings: dict[str, Any]) -> Path:
 
 @pytest.fixture
 def served(published: Path, settings: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
-    """Settings of a job that recommends from the published model."""
     given = {name: settings[name] for name in ("input.path", "input.columns.count")}
     return {**given, "model.path": published.parent, "output.path": tmp_path / "out"}
 

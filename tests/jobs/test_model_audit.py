@@ -74,9 +74,6 @@ def test_a_model_worse_than_the_last_one_is_refused(spark: SparkSession, setting
     assert another_seed["counts"]["compared"] == another_seed["counts"]["held_out"]  # the same pairs
 
 
-# ---- the input, compared with the run before
-
-
 HISTORY = {"counts": {"rows_in": 100_000}, "reasons": {"nan_rating": 500, "too_few_ratings_user": 10}}
 
 

@@ -32,7 +32,6 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 @pytest.fixture(scope="module")
 def run(spark: SparkSession, data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that is looked at, once published."""
     output = tmp_path_factory.mktemp("coat") / "out"
     outcome = run_retrain({**COAT, "input.path": data_folder / "coat" / "train.ascii", "output.path": output})
     assert "still falling by" in " ".join(outcome.printed.split())
@@ -61,7 +60,6 @@ def test_every_row_is_counted(run: Path, ratings: pd.DataFrame) -> None:
 
 
 def test_every_user_has_the_best_unseen_items_by_the_published_factors(run: Path, ratings: pd.DataFrame) -> None:
-    """The whole ranking, done again from the factor tables over all pairs, without Spark."""
     users, items = (read_table(run, f"{side}_factors").sort_values("id") for side in ("user", "item"))
     assert set(users.id) == set(ratings.user)
     assert set(items.id) == set(ratings.item)

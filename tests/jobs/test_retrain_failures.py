@@ -1,7 +1,6 @@
 """Input that is bad, hostile or as before: the right exit code, a message that names things, nothing half-published."""
 
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +13,21 @@ from dcrec_spark.jobs.retrain import _COMPARED, Retrain, is_comparable
 from dcrec_spark.publish.object_store import open_output
 from dcrec_spark.publish.parquet import verify
 from dcrec_spark.publish.protocol import publish as publish_to
-from tests.jobs.job import SMALL, failure_of, names_in, publish, read_table, record_of, run_directory, run_retrain
+from tests.jobs.job import (
+    SMALL,
+    failure_of,
+    names_in,
+    publish,
+    ratings_file,
+    read_table,
+    record_of,
+    run_directory,
+    run_retrain,
+)
 
-GOOD = [f"u{user},i{item},{1 + (user * item) % 5}" for user in range(6) for item in range(6) if (user + item) % 3]
 CSV = {**SMALL, "input.format": "csv", "validation.scale_min": 1, "validation.scale_max": 5}
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
-
-
-def write_csv(folder: Path, rows: Iterable[str]) -> Path:
-    path = folder / "ratings.csv"
-    path.write_text("\n".join(["user,item,rating", *rows]) + "\n", encoding="utf-8")
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +37,6 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     sink = open_output(str(output), spark)
     publish_to(sink, "before", {"recommendations": spark.range(3)}, lambda _: {"job": "retrain"})
     return output
-
-
-@pytest.fixture
-def output(published: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(published, tmp_path / "out"))
 
 
 REFUSED: dict[str, tuple[dict[str, object], int, list[str]]] = {
@@ -55,9 +52,9 @@ REFUSED: dict[str, tuple[dict[str, object], int, list[str]]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_run_that_cannot_go_on_is_refused(what: str, output: Path, published: Path, tmp_path: Path) -> None:
-    changed, code, expected = REFUSED[what]
-    given = {**CSV, "input.path": write_csv(tmp_path, GOOD), "output.path": output, **changed}
+def test_a_run_that_cannot_go_on_is_refused(what: str, published: Path, tmp_path: Path) -> None:
+    (changed, code, expected), output = REFUSED[what], Path(shutil.copytree(published, tmp_path / "out"))
+    given = {**CSV, "input.path": ratings_file(tmp_path, 12, 10), "output.path": output, **changed}
     outcome = run_retrain(given, code=code)
     assert outcome.error["kind"] == ("DataError" if code == 3 else "ConfigError")
     assert [text for text in expected if text not in outcome.message] == [], outcome.message
@@ -76,7 +73,7 @@ def test_a_run_that_cannot_go_on_is_refused(what: str, output: Path, published: 
 
 @pytest.mark.parametrize(("biases", "code"), [(True, 0), (False, 1)])
 def test_a_fit_without_factors_needs_biases_to_be_published(biases: bool, code: int, tmp_path: Path) -> None:
-    given = {"input.format": "csv", "input.path": write_csv(tmp_path, GOOD), "output.path": tmp_path / "out"}
+    given = {"input.format": "csv", "input.path": ratings_file(tmp_path, 12, 10), "output.path": tmp_path / "out"}
     fit = {"outcome.fit_biases": biases, "outcome.adjustment": "none", "outcome.reg_param": 1e6}
     run_retrain({**given, **fit}, code=code)
     record = failure_of(tmp_path / "out") if code else record_of(run_directory(tmp_path / "out"))
@@ -118,8 +115,8 @@ def test_a_file_that_is_all_bad_is_refused_however_good_the_history_is(tmp_path:
 
 
 def test_lists_that_match_nothing_are_found_before_the_fit(tmp_path: Path) -> None:
-    (tmp_path / "strangers.csv").write_text("user,item\nu1,x1\nu2,x2\n")
-    given = {**CSV, "input.path": write_csv(tmp_path, GOOD), "output.path": tmp_path / "out"}
+    (tmp_path / "strangers.csv").write_text("user,item\n1,x1\n2,x2\n")
+    given = {**CSV, "input.path": ratings_file(tmp_path, 12, 10), "output.path": tmp_path / "out"}
     strange = {**given, "recommend.catalogue": tmp_path / "strangers.csv"}
     run_retrain(strange, "--dry-run", code=3, words="none of its 2 items in the ratings")
     outcome = run_retrain({**given, "recommend.exclude": tmp_path / "strangers.csv"}, "--dry-run")
@@ -189,7 +186,7 @@ def test_a_broken_file_among_good_ones_publishes_nothing(tmp_path: Path) -> None
 @pytest.fixture
 def nightly(tmp_path: Path) -> dict[str, object]:
     places = {"output.path": tmp_path / "out", "run.metrics_file": tmp_path / "run.prom"}
-    return {**CSV, "input.path": write_csv(tmp_path, GOOD), "input.unchanged": "skip", **places}
+    return {**CSV, "input.path": ratings_file(tmp_path, 12, 10), "input.unchanged": "skip", **places}
 
 
 def test_a_run_without_new_ratings_leaves_the_published_run(nightly: dict[str, object], tmp_path: Path) -> None:
@@ -217,7 +214,8 @@ def test_other_ratings_or_settings_make_a_run(nightly: dict[str, object], tmp_pa
     # The second model is the same, and its lists are not; before the last run comes a rating.
     for more in ({}, {"recommend.top_n": 3}, {"recommend.top_n": 3, "input.unchanged": "run"}, {"recommend.top_n": 3}):
         if len(runs) == 3:
-            write_csv(tmp_path, [*GOOD, "u0,i3,5"])
+            with (tmp_path / "ratings.csv").open("a") as ratings:
+                ratings.write("\n0,3,5")
         runs.add(publish(Retrain, {**nightly, **more}).name)
     assert len(runs) == 4
     assert not (tmp_path / "out" / "skipped").exists()

@@ -4,65 +4,43 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from zlib import crc32
 
 import pytest
 
-from tests.jobs.job import WEIGHTED, assert_same_lists, failure_of, names_in, options_of, record_of, run_directory
-from tests.spark.standalone import ROOT, plain_environment
+from tests.jobs.job import (
+    SMALL,
+    assert_same_lists,
+    failure_of,
+    names_in,
+    options_of,
+    record_of,
+    run_directory,
+    small_job,
+)
+from tests.spark.standalone import ROOT, started, wait_until
 
-RATINGS = ["user,item,rating", *(f"{u},{i},{1 + (u * i) % 5}" for u in range(12) for i in range(10) if (u + i) % 3)]
 DRAWN = [(u, i, crc32(f"{u},{i}".encode())) for u in range(200) for i in range(150)]
 MANY_RATINGS = ["user,item,rating", *(f"{u},{i},{1 + h % 5}" for u, i, h in DRAWN if h % 3)]
-ENDLESS = {
-    "audit.exposure_check": "off",
-    "exposure.max_iter": 1_000_000,
-    "exposure.tol": 0,
-    "exposure.rank": 2,
-    "spark.master": "local[2]",
-}
 
 
 pytestmark = pytest.mark.process
 
 
-@contextmanager
-def job(settings: Mapping[str, object], log: Path) -> Iterator[subprocess.Popen[str]]:
-    """``python jobs/retrain.py --set ...``, its log in a file; gone at the end, whatever happens."""
-    with log.open("w") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, ROOT / "jobs" / "retrain.py", *options_of(settings)],
-            env=plain_environment(),
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            text=True,
-        )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.communicate(timeout=240)
-
-
-def wait_for(text: str, log: Path, process: subprocess.Popen[str], seconds: float = 400) -> None:
-    deadline = time.monotonic() + seconds
-    while text not in log.read_text():
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.1)
+def job(settings: Mapping[str, object], log: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """``python jobs/retrain.py --set ...``, its log in a file."""
+    command = [sys.executable, ROOT / "jobs" / "retrain.py", *options_of(settings)]
+    return started(command, log, stdout=subprocess.DEVNULL)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_stopped_says_so_and_publishes_nothing(number: signal.Signals, tmp_path: Path) -> None:
-    """As a scheduler stops it, and as Ctrl-C does: while the fit waits for Spark."""
-    output, log, ratings = tmp_path / "out", tmp_path / "log", tmp_path / "ratings.csv"
-    ratings.write_text("\n".join(RATINGS), encoding="utf-8")
-    with job({**ENDLESS, "input.format": "csv", "input.path": ratings, "output.path": output}, log) as process:
-        wait_for('"iteration": 3', log, process)
+    output, log, endless = tmp_path / "out", tmp_path / "log", {"exposure.max_iter": 1_000_000}
+    with job({**small_job(tmp_path, 12, 10), **endless, "spark.master": "local[2]"}, log) as process:
+        wait_until(lambda: '"iteration": 3' in log.read_text(), process, log, 400)
         process.send_signal(number)
         assert process.wait(timeout=240) == 6, log.read_text()
 
@@ -76,15 +54,8 @@ def test_a_run_that_is_stopped_says_so_and_publishes_nothing(number: signal.Sign
     assert said[-1]["event"].startswith(f"stopped by {number.name}; nothing was published")
 
 
-LONG = {
-    **ENDLESS,
-    **WEIGHTED,
-    "exposure.max_iter": 300,
-    "exposure.rank": 8,
-    "outcome.max_iter": 2,
-    "model.checkpoint_seconds": 1,
-    "input.format": "csv",
-}
+LONG = {**SMALL, "exposure.max_iter": 300, "exposure.rank": 8, "model.checkpoint_seconds": 1}
+LONG |= {"input.format": "csv", "spark.master": "local[2]"}
 
 
 @pytest.fixture(scope="module")
@@ -102,13 +73,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, obj
 def test_a_run_that_ends_in_its_fit_goes_on_when_it_is_run_again_and_publishes_the_same(
     number: signal.Signals, undisturbed: tuple[dict[str, object], Path], tmp_path: Path
 ) -> None:
-    """What it left is taken up, and nothing of it stays; where it can, it says so as it ends."""
     output, log = tmp_path / "out", tmp_path / "log"
     settings = {**undisturbed[0], "output.path": output}
     with job(settings, log) as process:
-        while not list(output.glob(".fit-*/exposure-*")):
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.05)
+        wait_until(lambda: list(output.glob(".fit-*/exposure-*")), process, log, 400)
         process.send_signal(number)
         process.wait(timeout=240)
     left = [path.name for path in output.glob(".fit-*/exposure-*")]
@@ -130,7 +98,6 @@ def test_a_run_that_ends_in_its_fit_goes_on_when_it_is_run_again_and_publishes_t
 
 
 def test_a_password_in_the_address_of_the_input_is_nowhere(tmp_path: Path) -> None:
-    """Neither in what this process and its JVM write to stderr, nor in what the failed run leaves."""
     output, log = tmp_path / "out", tmp_path / "log"
     source = "ftp://bob:hunter2@127.0.0.1:1/x.csv"
     settings = {"input.format": "csv", "input.path": source, "output.path": output, "spark.master": "local[1]"}

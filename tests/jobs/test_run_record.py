@@ -29,7 +29,6 @@ REMEDY = ": raise outcome.max_iter, or outcome.tol if this is near enough"
     ],
 )
 def test_a_fit_that_did_not_converge_is_named_with_its_remedy(fit: StageFit, tol: float, expected: str | None) -> None:
-    """Not one that converged, and none of a fixed number of iterations."""
     sentence = None if expected is None else f"outcome stopped after {expected}{REMEDY}"
     assert fit.warning("outcome", tol) == sentence
 

@@ -34,8 +34,6 @@ class GreetConfig(JobConfig):
 
 
 class Greet(Job[GreetConfig, list[str], str]):
-    """Recommends one item to each of the users that it reads from nowhere."""
-
     config_type = GreetConfig
     steps: ClassVar[list[str]] = []
     released: ClassVar[list[str]] = []
@@ -218,7 +216,6 @@ def test_a_signal_after_the_commit_leaves_a_run_that_is_done(
 def test_secrets_of_the_environment_are_in_nothing_that_a_run_leaves(
     output: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """By value: whatever text they turn up in, and whichever way the run ends."""
 
     def talk(job: Greet, context: Context[GreetConfig], outputs: Outputs[str]) -> str:
         context.run.warnings.append("connected as hunter2")
@@ -247,7 +244,6 @@ def test_secrets_of_the_environment_are_in_nothing_that_a_run_leaves(
 def test_a_full_disk_has_an_exit_code_of_its_own_and_names_the_places(
     output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even where the record of the failed run cannot be written either."""
 
     def fail(_files: LocalFiles, path: str, _content: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", path)
@@ -276,7 +272,6 @@ def test_signals_stop_a_run_once_and_a_published_one_never() -> None:
 def test_an_error_on_a_terminal_is_told_once_and_broken_between_words(
     for_people: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is in the log too, if that goes elsewhere."""
     configure_logging(for_people)
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=38, color_system=None)

@@ -16,7 +16,7 @@ from dcrec_spark.publish.current import current_run_id
 from dcrec_spark.publish.parquet import verify
 from tests.faults.damage import flipped
 from tests.jobs.job import (
-    WEIGHTED,
+    SMALL,
     AnyJob,
     failure_of,
     lists_of,
@@ -29,17 +29,8 @@ from tests.jobs.job import (
 )
 from tests.publish.test_parquet import commit, stage_by_hand
 
-FIT = {
-    "exposure.rank": 2,
-    "exposure.max_iter": 40,
-    "exposure.tol": 2e-5,
-    "outcome.rank": 2,
-    **WEIGHTED,
-    "outcome.alpha": 1,
-    "outcome.max_iter": 40,
-    "outcome.tol": 2e-3,
-    "audit.exposure_check": "off",
-}
+FIT = {**SMALL, "exposure.rank": 2, "exposure.max_iter": 40, "exposure.tol": 2e-5}
+FIT |= {"outcome.alpha": 1, "outcome.max_iter": 40, "outcome.tol": 2e-3}
 RANK = {"recommend.top_n": 3, "validation.scale_min": 1, "validation.scale_max": 5}
 
 pytestmark = [pytest.mark.job, pytest.mark.usefixtures("spark")]
@@ -53,9 +44,13 @@ def ratings() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ratings.parquet and the output directory ``nightly``, which holds one run."""
+    """A folder with ratings, the output ``nightly`` with a run, and what is not served."""
     folder = tmp_path_factory.mktemp("trained")
     ratings().to_parquet(folder / "ratings.parquet")
+    pd.DataFrame({"user": ["stranger"]}).to_parquet(folder / "strangers")
+    pd.DataFrame({"item": ["i01"]}).to_parquet(folder / "items")
+    pd.DataFrame({"user": [1, 2], "item": [1, 2], "rating": [3.0, 4.0]}).to_parquet(folder / "numbers")
+    commit(stage_by_hand(folder / "without", "old"), {})
     places = {"input.path": folder / "ratings.parquet", "output.path": folder / "nightly"}
     publish(Retrain, {**FIT, **RANK, **places, "model.warm_start": "previous"})
     return folder
@@ -82,7 +77,6 @@ LOST_OR_CHANGED = {
 
 
 def damage_model(output: Path, how: str) -> str:
-    """Damage the current run's model in one of the ways above; returns what is to be said of it."""
     run = run_directory(output)
     part = next(run.glob("model/data-*/frames/users/*.parquet"))
     if how == "the model is gone":
@@ -144,7 +138,6 @@ def test_the_model_recommends_what_its_run_published(trained: Path, settings: di
 
 
 def test_exposure_weight_changes_the_order(settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path) -> None:
-    """A fit with a weight saves it, and a job that serves the model may ask for another one."""
     fitted = {**fit_again, "recommend.extra": "[intervals, fallback]", "output.path": tmp_path / "fitted"}
     own = {**settings, "model.path": tmp_path / "fitted"}
     runs = {}
@@ -166,7 +159,6 @@ def test_exposure_weight_changes_the_order(settings: dict[str, Any], fit_again: 
 
 
 def test_a_list_of_users_is_served_alone(trained: Path, settings: dict[str, Any], tmp_path: Path) -> None:
-    """By a model that was saved by hand, which has no checksums."""
     wanted = pd.DataFrame({"user": ["u03", "u07", "u03", "stranger"]})
     (tmp_path / "users").mkdir()
     wanted.to_csv(tmp_path / "users" / "part-0.csv", index=False)
@@ -181,7 +173,6 @@ def test_a_list_of_users_is_served_alone(trained: Path, settings: dict[str, Any]
 
 
 def test_a_training_user_by_another_name_gets_the_same(trained: Path, settings: dict[str, Any], tmp_path: Path) -> None:
-    """A single new user: the ratings of a known one, one of an item that the model does not know, and a bad one."""
     known = ratings().query("user == 'u03'").assign(user="new")
     more = pd.DataFrame([("new", "unknown", 3.0), ("new", "i04", 9.0)], columns=known.columns)
     pd.concat([known, more]).to_csv(tmp_path / "new.csv", index=False)
@@ -249,24 +240,15 @@ NOT_SERVED: dict[str, tuple[list[type[AnyJob]], dict[str, Any], int, str]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def folder(trained: Path) -> Path:
-    pd.DataFrame({"user": ["stranger"]}).to_parquet(trained / "strangers")
-    pd.DataFrame({"item": ["i01"]}).to_parquet(trained / "items")
-    pd.DataFrame({"user": [1, 2], "item": [1, 2], "rating": [3.0, 4.0]}).to_parquet(trained / "numbers")
-    commit(stage_by_hand(trained / "without", "old"), {})
-    return trained
-
-
 @pytest.mark.parametrize("what", NOT_SERVED)
 def test_what_cannot_be_served_is_refused(
-    what: str, folder: Path, settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path
+    what: str, trained: Path, settings: dict[str, Any], fit_again: dict[str, Any], tmp_path: Path
 ) -> None:
     jobs, changed, code, said = NOT_SERVED[what]
-    before = current_run_id(str(folder / "nightly"))
-    chosen = {name: str(value).format(folder=folder) for name, value in changed.items()}
+    before = current_run_id(str(trained / "nightly"))
+    chosen = {name: str(value).format(folder=trained) for name, value in changed.items()}
     for job in jobs:
         run_job(job, {**(fit_again if job is Retrain else settings), **chosen}, code=code, words=said)
         assert names_in(tmp_path / "out") == set()
         assert job is not Retrain or "fit" not in failure_of(tmp_path / "out")["timings"]
-    assert current_run_id(str(folder / "nightly")) == before
+    assert current_run_id(str(trained / "nightly")) == before

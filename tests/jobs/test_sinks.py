@@ -11,9 +11,10 @@ from click.testing import Result
 from dcrec_spark.config.types import Section
 from dcrec_spark.jobs import sinks
 from dcrec_spark.publish.current import current_run_id
-from dcrec_spark.publish.warehouse import StoredRun, TableByTable
+from dcrec_spark.publish.warehouse import StoredRun
 from tests.jobs.job import dcrec_with
 from tests.publish.test_parquet import commit, stage_by_hand
+from tests.publish.test_several import Shelf
 
 
 def publish_by_hand(output: Path, run_id: str, run_date: str) -> None:
@@ -72,7 +73,9 @@ def test_a_damaged_run_is_marked_and_blocks_no_way_to_a_whole_one(output: Path) 
     (output / "CURRENT").write_text("run-00")
     assert ["run-00", "?", "current,", "damaged"] in rows_of(dcrec_with("runs", *place))
     assert ["run-01", "2026-11-01", "current"] in rows_of(dcrec_with("rollback", "run-01", *place))
-    assert dcrec_with("rollback", "run-02", *place).exit_code == 3
+    refused = dcrec_with("rollback", "run-02", *place)
+    assert refused.exit_code == 3
+    assert "run.json is changed; no place is on run run-02" in refused.stderr
     assert current_run_id(str(output)) == "run-01"
 
 
@@ -94,31 +97,23 @@ class ShelfSettings(Section):
     height: int = 3
 
 
-class Shelf(TableByTable):
-    kind = "shelf"
+class OtherShelf(Shelf):
     Settings = ShelfSettings
     opened: ClassVar[list[object]] = []
 
     @classmethod
-    def open(cls, settings: ShelfSettings, spark: object, keep: int, run_date: object) -> "Shelf":
+    def open(cls, settings: ShelfSettings, spark: object, keep: int, run_date: object) -> "OtherShelf":
         cls.opened.append((settings, keep))
-        return cls(settings.place, keep, None)
-
-    def check(self) -> None:
-        """Nothing to check."""
+        return cls("shelf", [])
 
     def runs(self) -> list[StoredRun]:
         return [StoredRun("run-07", "2026-11-07", ("recommendations",), ("recommendations",))]
 
-    def close(self) -> None:
-        """Nothing to close."""
-
 
 @pytest.fixture
 def shelf(monkeypatch: pytest.MonkeyPatch) -> None:
-    Shelf.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
-    Shelf.opened.clear()
-    entry = SimpleNamespace(name="shelf", load=lambda: Shelf)
+    OtherShelf.opened.clear()
+    entry = SimpleNamespace(name="shelf", load=lambda: OtherShelf)
     monkeypatch.setattr(sinks, "entry_points", lambda group: [entry] if group == "dcrec_spark.sinks" else [])
 
 
@@ -127,19 +122,15 @@ def test_a_sink_of_another_package_is_found_by_its_entry_point(output: Path) -> 
     given = (f"output.path={output}", "warehouses.other.shelf={place: hall}", "output.keep=4")
     listed = dcrec_with("runs", *(word for setting in given for word in ("--set", setting)))
     assert ["run-07", "2026-11-07", "current"] in rows_of(listed)
-    assert Shelf.opened == [(ShelfSettings(place="hall"), 4)]
+    assert OtherShelf.opened == [(ShelfSettings(place="hall"), 4)]
 
 
 @pytest.mark.usefixtures("shelf")
 def test_a_rollback_to_a_run_that_a_warehouse_removes_meanwhile_ends_with_5(
     output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Shelf, "runs", lambda _: [StoredRun("run-01", "2026-11-01", ("recommendations",), ())])
-
-    def restore(shelf: Shelf, run_id: str) -> None:
-        raise shelf.unknown_run(run_id)
-
-    monkeypatch.setattr(Shelf, "restore", restore)
+    """One that finds no run when it is asked to go back."""
+    monkeypatch.setattr(OtherShelf, "runs", lambda _: [StoredRun("run-01", "2026-11-01", ("recommendations",), ())])
     given = ("--set", f"output.path={output}", "--set", "warehouses.other.shelf={place: hall}")
     lost = dcrec_with("rollback", "run-01", *given)
     assert lost.exit_code == 5, lost.output
@@ -161,11 +152,3 @@ def test_a_sink_checks_its_own_settings(given: str, words: str, output: Path) ->
     refused = dcrec_with("runs", "--set", f"output.path={output}", "--set", f"warehouses.other.{given}")
     assert refused.exit_code == 2
     assert words in json.loads(refused.stderr.splitlines()[-1])["event"]
-
-
-def test_a_damaged_run_is_not_gone_back_to(output: Path) -> None:
-    (output / "run_id=run-02" / "recommendations" / "part-0.parquet").write_bytes(b"x")
-    refused = dcrec_with("rollback", "run-02", "--set", f"output.path={output}")
-    assert refused.exit_code == 3
-    assert "recommendations/part-0.parquet is changed; no place is on run run-02" in refused.stderr
-    assert current_run_id(str(output)) == "run-03"

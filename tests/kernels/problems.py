@@ -33,7 +33,6 @@ def counts_of(
 
 
 def factors_of(seed: int, n: int, width: int, dtype: str = "float64") -> Floats:
-    """Above 0, of several orders of magnitude."""
     return np.exp(np.random.default_rng(seed).uniform(-4.0, 3.0, (n, width))).astype(dtype)
 
 
@@ -73,8 +72,6 @@ def row_equations(system: RowSystems) -> Equations:
         equations.append((left + (x.T * system.curvature[pairs]) @ x, system.right[u] + system.pull[pairs] @ x))
     return equations
 
-
-# Least squares
 
 KINDS = {
     # w0, z, whose weight, biases, by count, own exposure left out
@@ -130,14 +127,12 @@ class RidgeProblem(NamedTuple):
         return ridge.Unknowns(*of_users, *of_items, *shared[:2], users[:, :q], items[:, end - p : end])
 
     def narrowed(self) -> "RidgeProblem":
-        """In single precision."""
         names = ("rating", "weight", "a_hat", "exposure", "low_rank", "covariates")
         blocks = [b._replace(**{name: getattr(b, name).astype(np.float32) for name in names}) for b in self[:2]]
         items: Any = {name: getattr(self.start, name).astype(np.float32) for name in ("beta", "item_bias", "rho")}
         return self._replace(users=blocks[0], items=blocks[1], start=replace(self.start, **items))
 
     def users_system(self, x: ridge.Unknowns, block: RatingBlock | None = None) -> RowSystems:
-        """Equations of the users, or of another block of them, given the items."""
         items, shared = self.rows(x)[1], Shared(x.intercept, x.gamma)
         sums = ridge_sums.side_sums(items, self.items.exposure, self.design, False)
         return kernel.row_systems(block or self.users, items, sums, shared, self.design, of_users=True)
@@ -174,10 +169,8 @@ def problem_of(seed: int, kind: str, size: tuple[int, int] | None = None, rank: 
     h = np.where(observed & leave_one_out, product + rng.normal(0.0, 0.3, product.shape), product)
     count = [np.maximum(observed.sum(axis=a), 1.0) if by_count else np.ones(observed.shape[1 - a]) for a in (1, 0)]
     mask = np.where(observed, 1.0, float(design.everywhere))
-    p, q = (
-        rng.standard_normal((n_users, design.user_covariates)),
-        rng.standard_normal((n_items, design.item_covariates)),
-    )
+    p = rng.standard_normal((n_users, design.user_covariates))
+    q = rng.standard_normal((n_items, design.item_covariates))
     regs = REG.factor, REG.factor, REG.confounder, REG.intercept, REG.bias, REG.bias
     given = ratings, weights, mask, h, weight_of, *count, design.biases, *regs
     dense = ridge.Problem(*given, p=p, q=q)
@@ -194,9 +187,6 @@ def block_of(tables: tuple[Array, ...], exposure: Array, leave_one_out: bool) ->
     h = h if exposure.shape[1] else none
     low_rank = product if exposure.shape[1] and leave_one_out else h
     return RatingBlock(entries.row_ptr, entries.col, ratings, weights, h, low_rank, exposure)
-
-
-# The Poisson outcome
 
 
 class PoissonProblem(NamedTuple):
@@ -217,10 +207,8 @@ class PoissonProblem(NamedTuple):
         )
         if not own:
             return block, np.full(s.user_shape.shape[1], 0.3), s.user_shape, s.user_rate
-        shape, rate = (
-            np.column_stack([s.user_shape, s.confounder_shape]),
-            np.column_stack([s.user_rate, s.confounder_rate]),
-        )
+        shape = np.column_stack([s.user_shape, s.confounder_shape])
+        rate = np.column_stack([s.user_rate, s.confounder_rate])
         return block, np.append(np.full(s.user_shape.shape[1], 0.3), 1.0), shape, rate
 
 

@@ -26,7 +26,6 @@ def test_weights_are_poisson_with_mean_one() -> None:
 
 @given(st.integers(0, 2**32), st.integers(1, 40), st.integers(0, 30))
 def test_a_weight_belongs_to_its_key_and_replication(seed: int, replications: int, more: int) -> None:
-    """Not to its neighbours, nor to how many replications there are."""
     key = keys(7, seed)
     weights = poisson_weights(seed, key, replications)
     order = np.random.default_rng(seed).permutation(7)
@@ -88,7 +87,6 @@ def test_an_interval_covers_the_truth_where_users_and_items_have_errors_of_their
             sums = resampled_sums(of, [measured], (number, number + 1), 200)[1:, 0]
             with np.errstate(invalid="ignore"):
                 interval = percentile_interval(sums[:, 0] / sums[:, 1], 0.9)
-            assert interval is not None
             covered[name] += interval[0] <= 0.0 <= interval[1]
     assert covered["both"] / 200 == pytest.approx(0.9, abs=0.07)
     assert covered["users"] / 200 < 0.8

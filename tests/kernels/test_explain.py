@@ -1,7 +1,6 @@
 """Explanations: exact sums, contributions of the dense references, the largest ones, the effect of a rating."""
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from dcrec_spark.kernels import explain, solvers
 from dcrec_spark.kernels.explain import Explained, Wanted, explain_poisson, explain_ridge
 from dcrec_spark.kernels.ridge_terms import RowSystems
-from tests.kernels.problems import PoissonProblem, RidgeProblem, g, poisson_problem, problem_of
+from tests.kernels.problems import RidgeProblem, g, poisson_problem, problem_of
 from tests.problems import assert_same
 from tests.reference import explain as dense
 from tests.reference import poisson, ridge
@@ -22,22 +21,19 @@ examples = settings(max_examples=15)
 kinds = pytest.mark.parametrize("kind", ["classical", "weighted", "weighted-user", "weighted-global", "probabilistic"])
 
 
-class Setup(NamedTuple):
+Setup = tuple[RidgeProblem, ridge.Unknowns, RowSystems]
+
+
+def setup(seed: int, kind: str) -> Setup:
     """A problem, unknowns to explain by, and the users' equations."""
+    p = problem_of(seed, kind)
+    x = replace(p.start, gamma=0.0 if p.design.per_user else 0.3)
+    return p, x, p.users_system(x)
 
-    problem: RidgeProblem
-    x: ridge.Unknowns
-    system: RowSystems
 
-    @classmethod
-    def of(cls, seed: int, kind: str) -> "Setup":
-        p = problem_of(seed, kind)
-        x = replace(p.start, gamma=0.0 if p.design.per_user else 0.3)
-        return cls(p, x, p.users_system(x))
-
-    def explained(self, reasons: int = 99) -> Explained:
-        wanted = every_pair(*self.problem.observed.shape, len(self.problem.users.col), reasons)
-        return explain_ridge(self.system, wanted, slice(self.x.beta.shape[1]))
+def explained(of: Setup, reasons: int = 99) -> Explained:
+    p, x, system = of
+    return explain_ridge(system, every_pair(*p.observed.shape, len(p.users.col), reasons), slice(x.beta.shape[1]))
 
 
 def every_pair(n_users: int, n_items: int, nonzeros: int, reasons: int = 99) -> Wanted:
@@ -57,33 +53,27 @@ def table_of(found: Explained, col: Array, shape: tuple[int, int]) -> Array:
 @examples
 @given(seed=SEEDS)
 def test_least_squares_matches_the_dense_reference_and_adds_up(seed: int, kind: str) -> None:
-    setup = Setup.of(seed, kind)
-    p, found = setup.problem, setup.explained()
+    p, x, system = of = setup(seed, kind)
+    found = explained(of)
     shape, unrated = p.observed.shape, (p.design.unobserved, float(p.design.everywhere))
-    parts = [dense.of_least_squares(p.dense, setup.x, p.observed, unrated, *pair) for pair in np.ndindex(*shape)]
+    parts = [dense.of_least_squares(p.dense, x, p.observed, unrated, *pair) for pair in np.ndindex(*shape)]
     baseline, table = map(np.array, zip(*parts, strict=True))
     largest = np.abs(np.nan_to_num(table)).max(initial=1e-300)
     np.testing.assert_allclose(table_of(found, p.users.col, shape), table, rtol=1e-8, atol=1e-9 * largest)
     np.testing.assert_allclose(found.baseline, baseline, rtol=1e-8, atol=1e-9 * largest)
-    users = solvers.solve_rows(setup.system)[:, : setup.x.beta.shape[1]]
-    assert_same(found.preference, (users @ setup.x.beta.T).reshape(-1), 1e-9)
+    users = solvers.solve_rows(system)[:, : x.beta.shape[1]]
+    assert_same(found.preference, (users @ x.beta.T).reshape(-1), 1e-9)
     assert (found.others == 0).all()
-
-
-def explained_poisson(p: PoissonProblem) -> tuple[Explained, Array]:
-    """And the items of the nonzeros."""
-    block, prior, shape, rate = p.users()
-    cols, wanted = g(p.state.item_shape, p.state.item_rate), every_pair(*p.observed.shape, len(block.col))
-    return explain_poisson(block, prior, shape, rate, cols, p.state.item_mean, wanted), block.col
 
 
 @pytest.mark.parametrize("confounder", ["user", "global"])
 @examples
 @given(seed=SEEDS)
 def test_poisson_matches_the_dense_reference_and_adds_up(seed: int, confounder: str) -> None:
-    """Wherever the shapes are; a rating of 0 is no reason."""
     p = poisson_problem(seed, confounder)
-    (found, col), shape, priors = explained_poisson(p), p.observed.shape, poisson.Priors()
+    (block, *users), shape, priors = p.users(), p.observed.shape, poisson.Priors()
+    cols, wanted = g(p.state.item_shape, p.state.item_rate), every_pair(*shape, len(block.col))
+    found, col = explain_poisson(block, *users, cols, p.state.item_mean, wanted), block.col
     parts = [dense.of_poisson(p.state, p.data, p.observed, *pair, priors) for pair in np.ndindex(*shape)]
     baseline, table = map(np.array, zip(*parts, strict=True))
     np.testing.assert_allclose(np.nan_to_num(table_of(found, col, shape)), np.nan_to_num(table), rtol=1e-9)
@@ -95,8 +85,8 @@ def test_poisson_matches_the_dense_reference_and_adds_up(seed: int, confounder: 
 @pytest.mark.parametrize("table", [1, 7, 1 << 22])
 def test_reasons_are_the_largest_first_and_the_rest_is_added_up(table: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explain, "TABLE", table)
-    setup = Setup.of(11, "weighted-user")
-    everything, found = setup.explained(), setup.explained(reasons=2)
+    of = setup(11, "weighted-user")
+    everything, found = explained(of), explained(of, reasons=2)
     ends = np.cumsum(everything.n_reasons)
     for pair, n in enumerate(everything.n_reasons):
         values = everything.contribution[ends[pair] - n : ends[pair]]

@@ -18,16 +18,12 @@ POSITIVE = st.floats(0.01, 50.0)
 KEYS = np.random.default_rng(0).integers(-(2**63), 2**63, 20_000)
 
 
-def random_factors(seed: int) -> tuple[Array, Array]:
-    """shape (n, L) and rate (L,), over several orders of magnitude."""
-    rng = np.random.default_rng(seed)
-    n, rank = rng.integers(1, 8, 2)
-    return np.exp(rng.uniform(-3.0, 5.0, (n, rank))), np.exp(rng.uniform(-3.0, 5.0, rank))
-
-
 @given(SEEDS, POSITIVE, POSITIVE, st.booleans())
 def test_moments_are_both_in_one_pass(seed: int, prior_shape: float, prior_rate: float, one_rate: bool) -> None:
-    shape, rate = random_factors(seed)
+    """Over several orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    n, rank = rng.integers(1, 8, 2)
+    shape, rate = np.exp(rng.uniform(-3.0, 5.0, (n, rank))), np.exp(rng.uniform(-3.0, 5.0, rank))
     rate = rate if one_rate else rate * shape
     means, far = moments(shape, rate, prior_shape, prior_rate)
     every_rate = np.broadcast_to(rate, shape.shape)
@@ -38,7 +34,6 @@ def test_moments_are_both_in_one_pass(seed: int, prior_shape: float, prior_rate:
 
 @given(SEEDS, SEEDS, st.integers(1, 6))
 def test_a_row_has_the_same_noise_in_whatever_block_it_lies(seed: int, shuffle: int, width: int) -> None:
-    """Alone, in another order, or with more components to come."""
     keys = KEYS[:50]
     whole = noise(seed, keys, width)
     order = np.random.default_rng(shuffle).permutation(50)
@@ -50,7 +45,6 @@ def test_a_row_has_the_same_noise_in_whatever_block_it_lies(seed: int, shuffle: 
 @pytest.mark.parametrize("seed", [0, 1, 42, 2**63, -1])
 @pytest.mark.parametrize("keys", [KEYS, np.arange(20_000)], ids=["hashed", "consecutive"])
 def test_noise_is_uniform(seed: int, keys: Array) -> None:
-    """Each component on its own, and any two together."""
     sample = noise(seed, keys, 4)
     assert sample.shape == (20_000, 4)
     assert sample.min() >= 0.0
@@ -77,7 +71,6 @@ def long_step(seed: int) -> tuple[Array, Array, Array]:
 @settings(max_examples=50)
 @given(SEEDS, LENGTHS)
 def test_a_long_step_matches_the_dense_reference(seed: int, length: float) -> None:
-    """It keeps the sums of rows and stays above the prior."""
     before, updated, prior = long_step(seed)
     relaxed = over_relax(before, updated, prior, length)
     np.testing.assert_allclose(relaxed, dense.long_step(before, updated, float(prior[0]), length), rtol=1e-10)

@@ -77,7 +77,6 @@ def at_cut(lists: Lists, k: float) -> dict[str, PerRow]:
 
 
 def assert_close(found: list[float | None], expected: list[float | None]) -> None:
-    """The same users have a value, and the same one."""
     as_numbers = [np.array([np.nan if v is None else v for v in side]) for side in (found, expected)]
     np.testing.assert_allclose(*as_numbers, rtol=1e-11, atol=1e-12)
 
@@ -85,7 +84,6 @@ def assert_close(found: list[float | None], expected: list[float | None]) -> Non
 @examples
 @given(SEEDS, CUTS, GAINS, st.sampled_from([3.0, 4.0]))
 def test_every_metric_is_the_mean_over_orders_of_equal_scores(seed: int, k: int, gain: str, relevance: float) -> None:
-    """And what each entry moves is the difference that leaving it out makes."""
     users, variant = draw_users(seed), Variant(gain, relevance)
     lists, pairs = users.lists(variant), list(zip(users.ranked, users.missed, strict=True))
     for cut in (k, ENDLESS):

@@ -43,7 +43,6 @@ def items_of(state: dense.State) -> Array:
 
 
 def sweep(counts: Array, state: dense.State) -> dense.State:
-    """Users, then items against the fresh users."""
     shape = update_shape(PRIORS.user_shape, count_block(counts), users_of(state), items_of(state))
     state = replace(state, user_shape=shape, user_rate=rate_of(PRIORS.user_rate, state.item_mean, len(shape)))
     shape = update_shape(PRIORS.item_shape, count_block(counts.T), items_of(state), users_of(state))
@@ -82,7 +81,6 @@ def converged(counts: Array, state: dense.State, tol: float = 1e-9, most: int = 
 @examples
 @given(SEEDS)
 def test_converged_rows_do_not_move_and_do_not_depend_on_the_others(seed: int) -> None:
-    """One more update moves nothing; a row comes out as it does alone; a row without counts is its prior."""
     counts, state = problem(seed)
     end = converged(counts, state)
     again = update_shape(PRIORS.user_shape, count_block(counts), users_of(end), items_of(state))
@@ -125,7 +123,6 @@ def test_extrapolation_takes_a_fraction_of_the_plain_updates() -> None:
 @examples
 @given(SEEDS)
 def test_rows_reach_at_least_the_elbo_of_plain_updates(seed: int) -> None:
-    """From equal shares, compared with the dense reference, which is still on its way in places."""
     counts, state = problem(seed)
     data, rank = dense.exposures_of(counts), state.user_shape.shape[1]
     reached = dense.elbo(dense.converged_users(state, data, PRIORS, updates=60), data, PRIORS)

@@ -72,7 +72,6 @@ def test_the_log_likelihood_matches_the_dense_reference(seed: int, counted: bool
 
 @pytest.mark.parametrize("counted", KINDS, ids=["counts", "0-or-1"])
 def test_replications_have_the_distribution_of_the_dense_reference(counted: bool) -> None:
-    """Of every pair: its mean; counts spread like Poisson counts, and nothing is replicated that is in training."""
     some = simulate(3, counted, 8, 6, certainty=1e8)
     how, n = HeldOut(SHARE, counted), 700
     training = pairs(some.training)
@@ -92,7 +91,6 @@ def test_replications_have_the_distribution_of_the_dense_reference(counted: bool
 
 @pytest.mark.parametrize("counted", KINDS, ids=["counts", "0-or-1"])
 def test_a_users_check_does_not_depend_on_the_other_users(counted: bool) -> None:
-    """Not by one bit: alone, or some of them in another order."""
     whole = simulate(5, counted, 12, 9)
     how = HeldOut(SHARE, counted)
     expected = whole.check(how)

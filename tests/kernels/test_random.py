@@ -30,7 +30,6 @@ def test_gamma_draws_are_gamma(shape: float) -> None:
 
 @given(SEEDS)
 def test_a_row_draws_the_same_in_whatever_block_it_lies(seed: int) -> None:
-    """However many attempts the others need."""
     rng = np.random.default_rng(seed)
     shape = np.exp(rng.uniform(-3.0, 3.0, (200, 3)))
     whole = gamma_draws(seed, KEYS[:200], shape)
@@ -48,7 +47,6 @@ def test_poisson_draws_are_the_inverse_of_the_distribution(mean: float) -> None:
 
 
 def test_streams_are_unrelated() -> None:
-    """Of neighbouring seeds, of neighbouring steps, and of the same steps in another order."""
     assert len({stream(seed, a, b) for seed in range(20) for a in range(20) for b in range(20)}) == 8000
     assert stream(5) == 5
     assert stream(-1, 2) != stream(1, 2)

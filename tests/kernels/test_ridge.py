@@ -83,7 +83,6 @@ def test_blocks_beyond_a_piece_of_the_loops_match_the_dense_reference(
 
 
 def one_row(block: RatingBlock, row: int, pairs: slice = slice(None)) -> RatingBlock:
-    """Some pairs of one row, alone in a block."""
     at = range(block.row_ptr[row], block.row_ptr[row + 1])[pairs]
     of_pairs = [array[at.start : at.stop] for array in block[1:6]]
     return RatingBlock(np.array([0, len(at)]), *of_pairs, block.exposure[row : row + 1])

@@ -58,7 +58,6 @@ def assert_same_lists(actual: topn.Ranked, expected: list[dense.Recommendation],
 
 @given(SEEDS, st.integers(1, 14))
 def test_equal_scores_are_ordered_by_column(seed: int, n: int) -> None:
-    """n from one to more than there are columns; some rows have seen all of them."""
     problem = ranking(seed, exact=True)
     assert_same_lists(problem.fast(n), problem.dense(n))
 
@@ -81,7 +80,6 @@ def test_single_precision_hides_nothing(seed: int, size: float) -> None:
 
 @given(SEEDS, st.integers(1, 5), st.integers(1, 40))
 def test_holding_fewer_scores_at_a_time_changes_nothing(seed: int, n: int, held: int) -> None:
-    """From less than one row at a time to all rows at once."""
     problem = ranking(seed, exact=True)
     whole = problem.fast(n)
     with pytest.MonkeyPatch.context() as patch:

@@ -15,7 +15,7 @@ def test_both_parts_are_the_frames_over_the_places_of_sorted_ids(spark: SparkSes
     rng = np.random.default_rng(4)
     user, item = np.nonzero(rng.random((30, 20)) < 0.4)
     rows = [(f"u{u}", int(i), float(r)) for u, i, r in zip(user, item, rng.integers(1, 6, len(user)), strict=True)]
-    whole = frame_of(spark, rows, "user string, item int, rating double").repartition(3).persist()
+    whole = frame_of(spark, rows, "user string, item int, rating double").repartition(3)
     frames = split_within_users(whole, (0.7, 0.3), seed=1)
     gathered = gather(*frames)
     users, items = sorted({row[0] for row in rows}), sorted({row[1] for row in rows})
@@ -25,7 +25,6 @@ def test_both_parts_are_the_frames_over_the_places_of_sorted_ids(spark: SparkSes
         assert found == {(row.user, row.item): row.rating for row in frame.collect()}
     with pytest.raises(ConfigError, match="more than 10 ratings are too many for a task"):
         gather(*frames, most=10)
-    whole.unpersist()
 
 
 def test_users_and_items_without_training_are_no_test_and_have_no_place() -> None:

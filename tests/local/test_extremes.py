@@ -11,16 +11,19 @@ from dcrec_spark.errors import FitError
 from dcrec_spark.local.fits import Ratings, fit_exposure, fit_outcome
 
 
+def draw_ratings(n_users: int, n_items: int, share: float) -> Ratings:
+    drawn = np.random.default_rng(7)
+    user, item = np.nonzero(drawn.random((n_users, n_items)) < share)
+    keys = drawn.integers(-(2**62), 2**62, n_users + n_items)
+    return Ratings(user, item, drawn.integers(1, 6, len(user)).astype(float), keys[:n_users], keys[n_users:])
+
+
 @pytest.fixture(scope="module")
 def ratings() -> Ratings:
-    drawn = np.random.default_rng(7)
-    user, item = np.nonzero(drawn.random((30, 20)) < 0.4)
-    keys = drawn.integers(-(2**62), 2**62, 50)
-    return Ratings(user, item, drawn.integers(1, 6, len(user)).astype(float), keys[:30], keys[30:])
+    return draw_ratings(30, 20, 0.4)
 
 
 def assert_sound(objective: tuple[float, ...], rises: bool, *factors: Any) -> None:
-    """Every sweep moves the objective one way, beyond rounding, until it converges."""
     assert 2 <= len(objective) <= 8
     assert np.isfinite(objective).all()
     steps = np.diff(objective) / np.abs(objective[1:])

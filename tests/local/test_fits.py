@@ -67,8 +67,6 @@ def assert_matches(model: Outcome, dense: OutcomeReference, tolerance: float) ->
 
 
 def posterior_of(model: Exposure) -> Posterior:
-    assert model.user_rate is not None
-    assert model.item_rate is not None
     return Posterior((model.users * model.user_rate, model.user_rate), (model.items * model.item_rate, model.item_rate))
 
 
@@ -96,7 +94,6 @@ def test_every_family_matches_its_reference(
 
 @pytest.mark.parametrize("kind", EXTENDED)
 def test_all_terms_match_the_reference(spark: SparkSession, ratings: Ratings, stage_one: Exposure, kind: str) -> None:
-    """Biases, weights that depart from a common one, a standardised confounder without the pair's own exposure."""
     settings = EXTENDED[kind]
     posterior = posterior_of(stage_one)
     features = (USER_FEATURES, ITEM_FEATURES) if "features" in kind else (None, None)

@@ -6,8 +6,8 @@ from pyspark.sql import SparkSession
 
 from dcrec_spark import DeconfoundedMF, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_ranking
-from dcrec_spark.local.fits import Exposure, Outcome, Ratings, fit_outcome
-from dcrec_spark.local.lists import ListPlaces, judge, rank_popular, rank_unseen
+from dcrec_spark.local.fits import Exposure, Ratings, fit_outcome
+from dcrec_spark.local.lists import judge, rank_popular, rank_unseen
 from tests.frames import frame_of
 from tests.reference import topn as dense
 from tests.reference.poisson import Array
@@ -27,30 +27,18 @@ def seen_in(ratings: Ratings) -> Array:
     return seen
 
 
-def lists_of(places: ListPlaces, n_users: int) -> list[list[int]]:
-    return [places.item[places.user == user].tolist() for user in range(n_users)]
-
-
-def dense_lists(value: Array, n: int, seen: Array) -> list[list[int]]:
-    rows = dense.recommend(dense.Scores(value, value, value), n, seen)
-    return [[row.item_idx for row in rows if row.user_idx == user] for user in range(len(value))]
-
-
-def dense_value(model: Outcome, weight: float) -> Array:
-    users, items = (np.arange(len(side)) for side in (model.users, model.items))
-    score = np.array([model.scores(np.full(len(items), user), items) for user in users])
-    baseline = model.intercept + (0.0 if model.user_bias is None else model.user_bias) * np.ones(len(users))
-    assert model.exposure is not None
-    return dense.dial(score, baseline, model.exposure.users @ model.exposure.items.T, weight)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("weight", [0.0, 0.5])
 def test_lists_match_the_dense_reference(ratings: Ratings, stage_one: Exposure, kind: str, weight: float) -> None:
     model = fit_outcome(ratings, DeconfoundedMF(rank=2, maxIter=3, **KINDS[kind]), stage_one)
     places = rank_unseen(model, ratings, 3, weight)
-    expected = dense_lists(dense_value(model, weight), 3, seen_in(ratings))
-    assert lists_of(places, len(model.users)) == expected
+    users, items = (np.arange(len(side)) for side in (model.users, model.items))
+    score = np.array([model.scores(np.full(len(items), user), items) for user in users])
+    baseline = model.intercept + (0.0 if model.user_bias is None else model.user_bias) * np.ones(len(users))
+    value = dense.dial(score, baseline, stage_one.users @ stage_one.items.T, weight)
+    rows = dense.recommend(dense.Scores(value, value, value), 3, seen_in(ratings))
+    expected = [[row.item_idx for row in rows if row.user_idx == user] for user in users]
+    assert [places.item[places.user == user].tolist() for user in users] == expected
     np.testing.assert_allclose(places.score, model.scores(places.user, places.item), atol=1e-9)
 
 

@@ -1,6 +1,5 @@
 """Models of the small simulated data set that no test changes. Their tables are cached from the start."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,26 +9,25 @@ from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
 from tests.models.data_sets import NAMES, RATED, exposure, outcome
 
 
-def released_later(model: Any) -> Iterator[Any]:
+def with_tables_cached(model: Any) -> Any:
     for table in model.tables() if hasattr(model, "tables") else (model.userFactors, model.itemFactors):
         table.count()
-    yield model
-    model.release()
+    return model
 
 
 @pytest.fixture(scope="session")
-def stage_one(spark: SparkSession) -> Iterator[PoissonFactorizationModel]:
+def stage_one(spark: SparkSession) -> PoissonFactorizationModel:
     """String ids, each pair counted once, everything left to itself."""
-    yield from released_later(exposure().fit(NAMES.frame(spark)))
+    return with_tables_cached(exposure().fit(NAMES.frame(spark)))
 
 
 @pytest.fixture(scope="session")
-def fitted(spark: SparkSession) -> Iterator[DeconfoundedMFModel]:
+def fitted(spark: SparkSession) -> DeconfoundedMFModel:
     """Weighted, deconfounded, the exposure model fitted on the way."""
-    yield from released_later(outcome(exposureModel=exposure()).fit(NAMES.frame(spark)))
+    return with_tables_cached(outcome(exposureModel=exposure()).fit(NAMES.frame(spark)))
 
 
 @pytest.fixture(scope="session")
-def rated(spark: SparkSession, stage_one: PoissonFactorizationModel) -> Iterator[DeconfoundedMFModel]:
+def rated(spark: SparkSession, stage_one: PoissonFactorizationModel) -> DeconfoundedMFModel:
     """Biases, a pooled weight of a logarithm of the exposure, without the pair's own."""
-    yield from released_later(outcome(**RATED, exposureModel=stage_one).fit(NAMES.frame(spark)))
+    return with_tables_cached(outcome(**RATED, exposureModel=stage_one).fit(NAMES.frame(spark)))

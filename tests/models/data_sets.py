@@ -13,7 +13,6 @@ from scipy.special import ndtri
 
 from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorization, PoissonFactorizationModel
 from dcrec_spark.kernels.gamma import noise
-from dcrec_spark.models.families.gamma_poisson import SharedGammas
 from dcrec_spark.models.families.gaussian import INTERCEPT_REG
 from dcrec_spark.spark.compat import collect_arrow
 from dcrec_spark.spark.lineage import unpersist_abandoned
@@ -108,8 +107,6 @@ class DataSet:
             found.append(np.array([row.key for row in hashed], np.int64))
         return found
 
-    # References
-
     def exposure_reference(self, spark: SparkSession, counted: bool = False) -> tuple[poisson.State, list[float]]:
         """Stage 1 with the parameters of EXPOSURE, and its ELBOs; without ``counted`` each pair counts once."""
         data = poisson.exposures_of(self.counts if counted else self.observed.astype(float))
@@ -150,17 +147,8 @@ class DataSet:
         return ridge.Problem(
             *(np.where(observed, self.ratings, 0.0), np.where(observed, rated, w0)),
             *(np.where(observed, 1.0, float(everywhere)), np.zeros(n) if h is None else h, weight_of, *count),
-            *(
-                s["fitBiases"],
-                factor,
-                factor,
-                gamma,
-                INTERCEPT_REG,
-                bias,
-                bias,
-                s.get("fitIntercept", True),
-                *covariates,
-            ),
+            *(s["fitBiases"], factor, factor, gamma, INTERCEPT_REG, bias, bias),
+            *(s.get("fitIntercept", True), *covariates),
         )
 
     def reference(
@@ -269,7 +257,6 @@ NUMBERS = simulate([-7, 0, 1, 2, 3, 10, 11, 2**31 - 1], [-(2**40), 3, 5, 2**33, 
 
 
 def marked(spark: SparkSession) -> DataFrame:
-    """NAMES, with about one pair in four ``held`` out."""
     return NAMES.frame(spark).withColumn("held", F.pmod(F.xxhash64("user", "item"), F.lit(4)) == 0)
 
 
@@ -309,7 +296,6 @@ def outcome(**changes: Any) -> DeconfoundedMF:
 
 
 def unknowns_of(model: DeconfoundedMFModel) -> ridge.Unknowns:
-    """A least-squares model's factors as the dense reference has them."""
     users, items, shared = by_id(model.userFactors), by_id(model.itemFactors), model.facts.shared
     biases = [side["bias"] if model.getOrDefault("fitBiases") else np.zeros(len(side["id"])) for side in (users, items)]
     sides = users["features"], biases[0], users["gamma"], items["features"], biases[1]
@@ -325,15 +311,12 @@ def dense_posterior(model: DeconfoundedMFModel, items: DataFrame | None = None) 
     of_users, of_items = (by_id(table) for table in (model.tables()[0], model.tables()[1] if items is None else items))
     pi, lam = (side["exposure_shape"] / side["exposure_rate"] for side in (of_users, of_items))
     data = poisson.Data(NAMES.ratings, np.ones(NAMES.ratings.shape), pi @ lam.T)
-    assert isinstance(model.facts.shared, SharedGammas)
-    intercept = model.facts.shared.intercept
-    assert intercept is not None
     users = of_users["outcome_shape"], of_users["outcome_rate"]  # gamma's at their ends
     return poisson.State(
         *(q[:, :-1] for q in users),
         *(of_items["outcome_shape"], of_items["outcome_rate"]),
         *(q[:, -1] for q in users),
-        *(np.array([value]) for value in intercept),
+        *(np.array([value]) for value in model.facts.shared.intercept),
     ), data
 
 

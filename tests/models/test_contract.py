@@ -3,7 +3,7 @@
 Params are tested once a class, in tests/models/test_params.py.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,15 +47,13 @@ def of(request: pytest.FixtureRequest) -> Configuration:
 
 @pytest.fixture(scope="module")
 def estimator(spark: SparkSession, of: Configuration) -> Any:
-    """No test changes it."""
     return of.make()
 
 
 @pytest.fixture(scope="module")
-def model(spark: SparkSession, of: Configuration, estimator: Any) -> Iterator[Any]:
+def model(spark: SparkSession, of: Configuration, estimator: Any) -> Any:
     (fitted,) = estimator.fit(of.data.frame(spark), [{estimator.maxIter: 1}])
-    yield fitted
-    fitted.release()
+    return fitted
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +68,6 @@ def pairs(spark: SparkSession, of: Configuration) -> DataFrame:
 
 
 def factors_of(model: Any) -> dict[str, DataFrame]:
-    """Everything that is known of each id."""
     tables = model.factorTables() if hasattr(model, "factorTables") else (model.userFactors, model.itemFactors)
     return dict(zip(("users", "items"), tables, strict=True))
 
@@ -90,7 +87,6 @@ def values_of(instance: Params) -> dict[str, Any]:
 
 
 def facts_of(model: Any) -> dict[str, Any]:
-    """Its numbers and histories."""
     public = {name: value for name, value in vars(model).items() if not name.startswith("_")}
     return {name: value for name, value in public.items() if isinstance(value, float | int | list | OutcomeFacts)}
 

@@ -24,7 +24,6 @@ WRONG: tuple[Any, ...] = (float("nan"), [], Pipeline)
 
 @pytest.fixture(params=[PoissonFactorization, DeconfoundedMF, RatingEvaluator])
 def made(request: pytest.FixtureRequest) -> Any:
-    """An estimator, or the evaluator, which has Params of the same make."""
     return request.param()
 
 
@@ -74,7 +73,6 @@ def test_every_param_has_a_getter_and_a_setter_that_can_be_chained(made: Any) ->
 
 
 def test_a_wrong_value_is_refused_by_the_name_of_its_param(made: Any) -> None:
-    """In the constructor, by its setter, and in the map of a copy. It stays as it was."""
     before = values_of(made)
     for param in made.params:
         is_optional = made.getOrDefault(param) is None
@@ -96,14 +94,6 @@ def test_a_copy_is_independent_and_keeps_the_listener(estimator: Any) -> None:
     assert values_of(estimator) == before
 
 
-def test_an_unknown_name_is_refused_with_the_nearest_one(estimator: Any) -> None:
-    for refuse in (type(estimator), estimator.setParams):
-        with pytest.raises(TypeError, match=r"no parameter ranc: did you mean rank\?"):
-            refuse(ranc=3)
-    with pytest.raises(TypeError, match="which is MLlib's; nearest to it here: numBlocks"):
-        type(estimator)(blockSize=3)
-
-
 def test_a_model_has_the_getters_and_sets_only_how_it_answers() -> None:
     model: Any = PoissonFactorizationModel(None, None, [])  # type: ignore[arg-type]
     assert all(hasattr(model, method("get", name)) for name in defaults_of(PoissonFactorization()))
@@ -114,7 +104,6 @@ def test_a_model_has_the_getters_and_sets_only_how_it_answers() -> None:
 
 
 def test_counts_have_settings_of_their_own() -> None:
-    """Those of the preset of jobs, and a signature to read."""
     estimator = DeconfoundedMF.forCounts(rank=3)
     expected = {camel_case(name): value for name, value in PRESETS["counts"].items()}
     assert {name: estimator.getOrDefault(name) for name in expected} == expected

@@ -39,4 +39,3 @@ def test_a_small_model_has_few_partitions_files_and_tasks(plain: SparkSession, t
     assert {name: n for name, n in tasks.items() if n >= FEW} == {}
     assert len(list(tmp_path.rglob("*.parquet"))) < 20
     pairs.unpersist()
-    model.release()

@@ -47,8 +47,7 @@ def without_extras() -> dict[str, Any]:
     command = [sys.executable, "-c", PROGRAM, json.dumps(hidden), json.dumps(list(NEED_AN_EXTRA))]
     run = finished(*command, cwd=ROOT)
     assert run.returncode == 0, run.stderr
-    seen: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
-    return seen
+    return dict(json.loads(run.stdout.splitlines()[-1]))
 
 
 def test_the_public_names_need_no_extra(without_extras: dict[str, Any]) -> None:
@@ -63,7 +62,6 @@ def test_what_needs_an_extra_says_which(module: str, without_extras: dict[str, A
 
 
 def test_the_extras_are_those_of_the_package() -> None:
-    """Their packages by the names that they are imported by."""
     distributions = {"sklearn": "scikit-learn", "yaml": "pyyaml", "psycopg": "psycopg[binary]"}
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for extra, packages in EXTRAS.items():

@@ -70,13 +70,12 @@ def test_alone_it_fits_and_recommends(activated: dict[str, str], tmp_path: Path)
     assert run("python", program, environment=activated, cwd=tmp_path).splitlines()[-1] == "12 {3}"
 
 
-def test_alone_it_brings_none_of_the_extras(activated: dict[str, str], tmp_path: Path) -> None:
+def test_alone_it_brings_none_of_the_extras_and_its_command_says_what_to_install(
+    activated: dict[str, str], tmp_path: Path
+) -> None:
     packages = [package for extra in EXTRAS.values() for package in extra]
     program = f"from importlib.util import find_spec; print([p for p in {packages} if find_spec(p)])"
     assert run("python", "-c", program, environment=activated, cwd=tmp_path) == "[]\n"
-
-
-def test_alone_its_command_says_what_to_install(activated: dict[str, str], tmp_path: Path) -> None:
     refused = finished("dcrec", "--help", env=activated, cwd=tmp_path)
     assert refused.returncode == 2
     assert re.fullmatch(r"click, .* are not installed, .*: pip install 'dcrec-spark\[jobs\]'\n", refused.stderr)

@@ -1,7 +1,5 @@
 """Pictures: what they draw is what the data has."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -21,19 +19,15 @@ from tests.frames import frame_of
 
 
 @pytest.fixture(scope="module")
-def ratings(spark: SparkSession) -> Iterator[DataFrame]:
+def ratings(spark: SparkSession) -> DataFrame:
     """Item 0 is seen by all 40 users, item i by one in i + 1. The more an item is seen, the better it is rated."""
     rows = [(u, i, 5.0 - 0.4 * i) for i in range(10) for u in range(40) if u % (i + 1) == 0]
-    frame = frame_of(spark, rows, "user long, item long, rating double").persist()
-    yield frame
-    frame.unpersist()
+    return frame_of(spark, rows, "user long, item long, rating double")
 
 
 @pytest.fixture(scope="module")
-def model(ratings: DataFrame) -> Iterator[DeconfoundedMFModel]:
-    fitted = DeconfoundedMF(exposureRank=1, rank=2, maxIter=3, regParam=1.0).fit(ratings)
-    yield fitted
-    fitted.release()
+def model(ratings: DataFrame) -> DeconfoundedMFModel:
+    return DeconfoundedMF(exposureRank=1, rank=2, maxIter=3, regParam=1.0).fit(ratings)
 
 
 def test_ratings_rise_with_exposure_where_they_do(model: DeconfoundedMFModel, ratings: DataFrame) -> None:
@@ -45,7 +39,6 @@ def test_ratings_rise_with_exposure_where_they_do(model: DeconfoundedMFModel, ra
     classical = DeconfoundedMF(adjustment="none", rank=2, maxIter=1).fit(ratings)
     with pytest.raises(ConfigError, match="adjustment=deconfounded"):
         plot_confounding(classical, ratings)
-    classical.release()
 
 
 def test_a_waterfall_ends_at_the_score_and_weights_are_counted(model: DeconfoundedMFModel, ratings: DataFrame) -> None:

@@ -20,8 +20,7 @@ ROOT = "/out"
 
 @pytest.fixture(params=[MemoryObjects, NumberedObjects])
 def files(request: pytest.FixtureRequest) -> MemoryObjects:
-    store: MemoryObjects = request.param()
-    return store
+    return request.param()
 
 
 @pytest.fixture

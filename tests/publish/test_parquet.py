@@ -67,7 +67,6 @@ def stage_by_hand(output: Path, run_id: str) -> StagedRun:
 def run_that_is_read(output: Path) -> str:
     """The current run after checking, as a reader could, that both of its tables are whole and its own."""
     run_id = current_run_id(str(output))
-    assert run_id is not None
     verify(f"{output}/run_id={run_id}")
     for name in TABLES:
         parts = [pq.ParquetFile(part).read() for part in (output / f"run_id={run_id}" / name).glob("*.parquet")]
@@ -379,7 +378,6 @@ def test_old_runs_go_and_the_current_one_stays_however_old(spark: SparkSession, 
 
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
-    """An output directory with two published runs, of which the second is current."""
     for run_id in ("r1", "r2"):
         commit(stage_by_hand(tmp_path, run_id), {"run_id": run_id, "status": "published"})
     return tmp_path

@@ -40,7 +40,6 @@ def test_executors_and_driver_get_the_same_address(tmp_path: Path, monkeypatch: 
 
 
 def test_what_the_executors_driver_says_is_one_line(spark: SparkSession) -> None:
-    """Here that it is not there; no stack trace of the JVM's."""
     warehouse = PostgresqlWarehouse(spark, Server("jdbc:postgresql://nowhere/db", None, None), "shop", 2, None, 1)
     with pytest.raises(DcrecError) as caught:
         warehouse._load("lists__1", spark.range(2))

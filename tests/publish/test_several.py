@@ -38,7 +38,6 @@ from tests.steps import at_first
     ],
 )
 def test_a_run_goes_through_its_steps_until_one_fails(failing: str, error: Exception | None, steps: list[str]) -> None:
-    """Nothing staged stays."""
     sink = Mock(**{"commit.return_value": "there", f"{failing}.side_effect": error})
     with pytest.raises(type(error), match=str(error)) if error else nullcontext():
         assert publish(sink, "r1", {}, lambda _: {}, sink.audit) == "there"
@@ -141,7 +140,6 @@ def log() -> list[str]:
 
 @pytest.fixture
 def sinks(tmp_path: Path, log: list[str], monkeypatch: pytest.MonkeyPatch) -> Several:
-    """A directory and two shelves, with one run."""
     for module in ("several", "warehouse"):
         monkeypatch.setattr(f"dcrec_spark.publish.{module}.content_of", lambda rows: Content(rows.count, rows.run_id))
     reader: Any = SimpleNamespace(read=SimpleNamespace(parquet=read_rows))
@@ -158,8 +156,7 @@ def run(sinks: Several, run_id: str, audit: Audit | None = None) -> None:
 
 
 def found(sinks: Several) -> set[str]:
-    """run_ids in all places."""
-    shelves = {shelf(sinks, number).shown("items").run_id for number in (0, 1)}
+    shelves = {sinks.warehouses[number].shown("items").run_id for number in (0, 1)}
     return {str(current_run_id(sinks.directory.given)), *shelves}
 
 
@@ -183,18 +180,12 @@ def test_a_place_that_fails_takes_those_before_it_back(sinks: Several, log: list
         if step == "show":
             raise ConflictError("another was first")
 
-    shelf(sinks, 1).failing = refuse
+    sinks.warehouses[1].failing = refuse
     with pytest.raises(ConflictError, match="another was first"):
         run(sinks, "second")
     assert log[2:4] == ["left show", "left put back"]
     assert found(sinks) == {"first"}
-    assert [len(shelf(sinks, number).rows) for number in (0, 1)] == [1, 1]
-
-
-def shelf(sinks: Several, number: int) -> Shelf:
-    place = sinks.warehouses[number]
-    assert isinstance(place, Shelf)
-    return place
+    assert [len(sinks.warehouses[number].rows) for number in (0, 1)] == [1, 1]
 
 
 def test_a_directory_that_moved_on_keeps_the_warehouses_as_they_were(sinks: Several, log: list[str]) -> None:
@@ -210,7 +201,7 @@ def test_a_directory_that_moved_on_keeps_the_warehouses_as_they_were(sinks: Seve
 
 
 def test_a_place_found_different_afterwards_takes_all_back(sinks: Several, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = shelf(sinks, 1)
+    right = sinks.warehouses[1]
 
     def spoil() -> None:
         right.rows[right.labels["items"]] = Rows("spoilt", 1)
@@ -224,7 +215,7 @@ def test_a_place_found_different_afterwards_takes_all_back(sinks: Several, monke
 
 @pytest.mark.parametrize("step", ["commit", "shown"])
 def test_a_rollback_around_the_verification_stays(step: str, sinks: Several, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = shelf(sinks, 1)
+    right = sinks.warehouses[1]
     at_first(monkeypatch, right, step, partial(right.labels.update, dict(right.labels)), after=step == "commit")
     run(sinks, "second")
     assert right.shown("items").run_id == "first"

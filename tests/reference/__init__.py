@@ -2,7 +2,6 @@
 
 poisson       Poisson factorization: stage 1 of the exposures, stage 2 of ratings; the evidence lower bound
 ridge         stage 2 with Gaussian ratings: the objective J and its exact coordinate updates
-rows          sums over the pairs of each row, of blocks of some size
 metrics       the metrics of a list and of an evaluation, user by user
 predictive    the exposure predictive check: distribution and worth of held-out exposures
 exposure      a_hat of single pairs without their own exposure

@@ -19,5 +19,4 @@ def leave_one_out(users: tuple[Array, Array], items: tuple[Array, Array], counts
 
 
 def standardised(a_hat: Array) -> tuple[float, float]:
-    """Mean and standard deviation over all pairs."""
     return float(a_hat.mean()), float(a_hat.std())

@@ -14,8 +14,6 @@ List = Sequence[float | None]
 
 
 class Variant(NamedTuple):
-    """What a rating is worth in NDCG, and from where on it is relevant."""
-
     gain: str = "2^rel-1"
     relevance: float = 3.0
 
@@ -112,7 +110,6 @@ def own_rows(rows: Sequence[Row], user: object) -> list[list[Row]]:
 
 
 def ranked_ratings(rows: Sequence[Row], user: object) -> list[list[float]]:
-    """A user's test ratings by falling prediction, in groups of equal ones."""
     return [[row.rating for row in group] for group in own_rows(rows, user)]
 
 
@@ -125,7 +122,6 @@ def mean(values: Sequence[float | None]) -> tuple[float, int]:
 def evaluate(
     rows: Sequence[Row], ks: Sequence[int], variant: Variant, clip: tuple[float, float] | None = None
 ) -> dict[str, tuple[float, int]]:
-    """measure -> value and number of units."""
     lists = [ranked_ratings(rows, user) for user in sorted({row.user for row in rows})]
     found = {"ndcg": mean([expected(ndcg, own, [], float("inf"), variant) for own in lists])}
     for k in ks:

@@ -23,8 +23,6 @@ Side = tuple[Array, Array]  # shapes and rates
 
 @dataclass(frozen=True)
 class Priors:
-    """Shape and rate of the Gamma priors."""
-
     user_shape: float = 0.3
     user_rate: float = 0.3
     item_shape: float = 0.3
@@ -131,20 +129,16 @@ def component_logs(state: State, data: Data) -> Array:
 
 def responsibilities(state: State, data: Data) -> Array:
     """Optimal phi, (U, I, K + 2)."""
-    phi: Array = softmax(component_logs(state, data), axis=2)
-    return phi
+    return np.asarray(softmax(component_logs(state, data), axis=2))
 
 
 def hidden_counts(state: State, data: Data) -> Array:
     """Expected hidden counts of each component, by the pairs' weights, (U, I, K + 2)."""
-    counts: Array = (data.weights * data.ratings)[:, :, None] * responsibilities(state, data)
-    return counts
+    return (data.weights * data.ratings)[:, :, None] * responsibilities(state, data)
 
 
 def predict(state: State, data: Data) -> Array:
-    """Expected rating of every pair, (U, I)."""
-    rating: Array = component_means(state, data).sum(axis=2)
-    return rating
+    return np.asarray(component_means(state, data).sum(axis=2))
 
 
 def update_users(state: State, data: Data, priors: Priors = Priors()) -> State:
@@ -180,7 +174,6 @@ def update_shared(state: State, data: Data, priors: Priors = Priors()) -> State:
 
 
 def sweep(state: State, data: Data, priors: Priors = Priors()) -> State:
-    """Users, items, then what all pairs share."""
     return update_shared(update_items(update_users(state, data, priors), data, priors), data, priors)
 
 
@@ -218,9 +211,6 @@ def elbo(state: State, data: Data, priors: Priors = Priors(), phi: Array | None 
     each[used] = phi[used] * (component_logs(state, data)[used] - np.log(phi[used]))
     likelihood += data.ratings * each.sum(axis=2)  # log-joint and entropy of the hidden counts
     return float(total + (data.weights * likelihood).sum())
-
-
-# Acceleration
 
 
 def long_step(before: Array, after: Array, prior: float, length: float) -> Array:

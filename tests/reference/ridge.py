@@ -54,18 +54,15 @@ class Problem:
 
     @property
     def covariates(self) -> tuple[Array, Array]:
-        """p (U, P) and q (I, Q)."""
         none = [np.empty((n, 0)) for n in self.ratings.shape]
         return (none[0] if self.p is None else self.p), (none[1] if self.q is None else self.q)
 
     @property
     def own(self) -> bool:
-        """Whether each user has a weight of the confounder."""
         return self.weight_of in ("user", "pooled")
 
     @property
     def common(self) -> bool:
-        """Whether there is one for all."""
         return self.weight_of in ("global", "pooled")
 
     @property
@@ -98,13 +95,11 @@ def start(problem: Problem, beta: Array, intercept: float) -> Unknowns:
 
 
 def preference(problem: Problem, x: Unknowns) -> Array:
-    """m of every pair."""
     p, q = problem.covariates
     return x.theta @ x.beta.T + x.kappa @ q.T + p @ x.rho.T + x.user_bias[:, None] + x.item_bias
 
 
 def predict(problem: Problem, x: Unknowns, h: Array) -> Array:
-    """Potential outcome of every pair."""
     return preference(problem, x) + x.weight[:, None] * h + x.intercept
 
 
@@ -194,7 +189,6 @@ def update_shared(problem: Problem, x: Unknowns) -> Unknowns:
 
 
 def sweep(problem: Problem, x: Unknowns) -> Unknowns:
-    """Users, items, then what all pairs share."""
     return update_shared(problem, update_items(problem, update_users(problem, x)))
 
 

@@ -49,13 +49,11 @@ def powers(first: int, n: int) -> pd.DataFrame:
 
 
 def check(p: float = 0.995) -> PredictiveCheck:
-    """One that fails, if p is not near the middle."""
     nobody: Any = None
     return PredictiveCheck(nobody, p, 0.53, 0.54, -4310.0, np.linspace(-4500.0, -4400.0, 100), 900, 1000, nobody)
 
 
 def facts(**other: Any) -> ReportFacts:
-    """A whole report; ``other`` replaces parts of it."""
     both = [("ndcg", 0.9), ("ndcg@10", 0.84), ("recall@10", 0.7), ("precision@10", 0.7), ("map@10", 0.7)]
     row = SimpleNamespace(rank=1, title=EVIL, score=4.75, preference=1.0, confounder=0.25)
     row.reasons_text = "because of Emma & <b>Ivanhoe</b> (5.0): +0.41"

@@ -54,7 +54,6 @@ class Airflow:
         return finished(*command, env={**self.environment, **variables})
 
     def table(self, *words: str) -> list[dict[str, Any]]:
-        """What Airflow lists, after lines of its log."""
         listed = self.run(*words, "--output", "json")
         assert listed.returncode == 0, listed.stdout
         (line,) = (line for line in listed.stdout.splitlines() if line.startswith("["))
@@ -108,7 +107,6 @@ def _descendants(process: int) -> list[int]:
 
 
 def job_command(folder: Path) -> str:
-    """The command of a job on a few ratings, which publishes to ``out`` in the folder."""
     settings = yaml.safe_dump(in_sections(small_job(folder, 20, 15, "item ")))
     (folder / "nightly.yaml").write_text(settings, encoding="utf-8")
     return f"env PYTHONPATH={ROOT} {sys.executable} {ROOT}/jobs/retrain.py --config {folder}/nightly.yaml"

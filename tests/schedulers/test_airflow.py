@@ -35,11 +35,6 @@ def one_day(airflow: Airflow, command: str) -> subprocess.CompletedProcess[str]:
     return airflow.run("dags", "test", DAG, PAST, DCREC_COMMAND=command)
 
 
-def test_airflow_loads_the_dag(airflow: Airflow) -> None:
-    assert airflow.table("dags", "list-import-errors", "--local") == []
-    assert [dag["dag_id"] for dag in airflow.table("dags", "list", "--local")] == [DAG]
-
-
 def test_a_past_day_is_run_and_a_repeated_one_replaces_itself(airflow: Airflow, tmp_path: Path) -> None:
     command = job_command(tmp_path)
 
@@ -93,7 +88,6 @@ def backfilled(airflow: Airflow, command: str) -> None:
 
 
 def ended(airflow: Airflow, published: int, output: Path) -> list[dict[str, Any]]:
-    """Wait until as many runs are published and Airflow's are over; all of Airflow's, in the order of their ends."""
     runs: list[dict[str, Any]] = []
 
     def are_over() -> bool:

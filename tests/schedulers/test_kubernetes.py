@@ -95,7 +95,6 @@ class Echo(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def kubernetes() -> Iterator[str]:
-    """The address of a server that takes whatever it is sent."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Echo) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"

@@ -57,7 +57,6 @@ OPENLINEAGE = Jar("io.openlineage", "openlineage-spark_2.13", "1.53.0", SHA256)
 
 
 def test_events_name_the_ratings_each_table_with_its_rows_and_the_namespace_of_the_settings(tmp_path: Path) -> None:
-    """The job runs with the page's settings, with an archive that was brought before."""
     (block,) = blocks_of(HOW_TO / "schedule.md", "OpenLineage", "yaml")
     settings = yaml.safe_load(with_values(block, {"/var/log/dcrec": str(tmp_path)}))
     coordinates = settings["spark"]["conf"].pop("spark.jars.packages")

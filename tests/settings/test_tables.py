@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.config.stages import EngineConfig, ExposureConfig, OutcomeConfig, exposure_params, outcome_params
 from dcrec_spark.config.types import Section
-from dcrec_spark.settings.domains import Choice, Domain, Flag, Number
+from dcrec_spark.settings.domains import Choice, Domain, Flag
 from dcrec_spark.settings.tables import EXPOSURE, OUTCOME, SECTIONS, Setting, in_section
 
 ESTIMATORS: list[tuple[type[Any], tuple[Setting, ...]]] = [(PoissonFactorization, EXPOSURE), (DeconfoundedMF, OUTCOME)]
@@ -32,13 +32,11 @@ def test_sections_have_the_names_and_defaults_of_the_table(name: str) -> None:
 
 
 def edges(setting: Setting) -> list[Any]:
-    """Values on both sides of what a setting takes."""
     kind = setting.job_domain or setting.domain
     if isinstance(kind, Choice):
         return [*kind.options, "other", None, 3]
     if isinstance(kind, Flag):
         return [True, False, None]
-    assert isinstance(kind, Number)
     inside = [kind.low, kind.high, (kind.low + min(kind.high, kind.low + 10)) / 2]
     outside = [kind.low - 1, math.nextafter(kind.low, -math.inf), math.nextafter(kind.high, math.inf), kind.high + 1]
     return [*inside, *outside, None, True, math.nan, math.inf, -1, 0, 0.5]
@@ -58,7 +56,6 @@ def is_valid(domain: Domain, value: Any) -> bool:
 
 @pytest.mark.parametrize(("estimator", "name", "setting"), BOTH, ids=lambda value: getattr(value, "name", None))
 def test_estimator_and_configuration_take_the_same_values(estimator: type[Any], name: str, setting: Setting) -> None:
-    """Except where the table says that jobs take fewer."""
     subject = estimator()
     for value in edges(setting):
         expected = takes(TypeError, subject._set, **{setting.param: value})
@@ -77,7 +74,6 @@ def test_a_default_is_a_value_and_a_meaning_reads_in_both_spellings(setting: Set
 
 @pytest.mark.parametrize(("name", "setting"), OF_SECTIONS, ids=lambda value: getattr(value, "name", None))
 def test_a_setting_of_a_job_reaches_its_estimator(name: str, setting: Setting) -> None:
-    """With a value of its own, under the estimator's spelling."""
     value = next(value for value in edges(setting) if value != setting.default and is_valid(setting.domain, value))
     sections: dict[str, Any] = {kind: config() for kind, config in CONFIGS.items()}
     sections[name] = CONFIGS[name].model_validate({setting.name: value})

@@ -53,7 +53,6 @@ def plain_environment() -> dict[str, str]:
 def finished(
     *command: object, env: Mapping[str, str] | None = None, cwd: Path | str | None = None, seconds: float = 600
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, whatever its exit code, and keep what it writes."""
     words = [*map(str, command)]
     return subprocess.run(words, env=env, cwd=cwd, capture_output=True, text=True, timeout=seconds, check=False)
 
@@ -103,12 +102,10 @@ def _of_spark(home: Path) -> dict[str, str]:
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        return int(probe.getsockname()[1])
 
 
 def wait_for(is_ready: Callable[[], object], log: Callable[[], str], seconds: float = 60, pause: float = 0.1) -> None:
-    """Until something is true; fails with the end of a log."""
     deadline = time.monotonic() + seconds
     while not is_ready():
         assert time.monotonic() < deadline, log()[-3000:]
@@ -125,6 +122,19 @@ def wait_until(
         return bool(is_ready())
 
     wait_for(is_there, lambda: log.read_text(errors="replace"), seconds)
+
+
+@contextmanager
+def started(command: Sequence[object], log: Path, **more: Any) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process whose output is in a file; killed at the end of the block, whatever happens."""
+    with log.open("w") as stream:
+        settings = {"env": plain_environment(), "stdout": stream, "stderr": stream, **more}
+        process = subprocess.Popen([*map(str, command)], **settings)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait(timeout=240)
 
 
 @contextmanager

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a SPARK_HOME whose logs stay in it."""
     folder = tmp_path_factory.mktemp("cluster")
     spark_home(folder)
     return folder
@@ -31,7 +30,6 @@ def master(folder: Path) -> Iterator[str]:
 
 
 def submit(master: str, folder: Path, settings: dict[str, object], **more: object) -> subprocess.CompletedProcess[str]:
-    """The job on ratings of 80 users and 50 items."""
     home, job = folder / "spark", {**small_job(folder, 80, 50, "item "), **settings}
     conf = {"driver.host": "127.0.0.1", "executor.memory": "640m", "sql.shuffle.partitions": "4", **more}
     options = ["--master", master, *(part for name in conf for part in ("--conf", f"spark.{name}={conf[name]}"))]
@@ -41,13 +39,11 @@ def submit(master: str, folder: Path, settings: dict[str, object], **more: objec
 
 @pytest.fixture(scope="module")
 def published(master: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """The job, run once and left in peace, into ``out``."""
     return submit(master, folder, {"output.path": folder / "out", "spark.checkpoint_dir": folder / "of-the-job"})
 
 
 @pytest.mark.usefixtures("spark")
 def test_the_main_job_runs_by_spark_submit(published: subprocess.CompletedProcess[str], folder: Path) -> None:
-    """It publishes what it does in one process."""
     assert published.returncode == 0, published.stderr
     directory = run_directory(folder / "out")
     verify(str(directory))
@@ -73,12 +69,3 @@ def test_an_executor_killed_on_a_standalone_cluster_changes_no_table(
     assert ended.returncode == 0, ended.stdout
     assert orders.carried_out() == ["rank.executor", "update.executor"]
     assert_same_lists(run_directory(output), run_directory(folder / "out"))
-
-
-def test_spark_submit_hands_on_the_exit_code(master: str, folder: Path) -> None:
-    """No checkpoint directory, on a cluster: nothing is fitted."""
-    output = folder / "refused"
-    ended = submit(master, folder, {"output.path": output})
-    assert ended.returncode == 2, ended.stderr
-    assert "Set spark.checkpoint_dir" in ended.stdout  # where spark-submit puts all that a program says
-    assert not list(output.glob("run_id=*"))  # a record of the failure alone

@@ -95,6 +95,5 @@ def test_what_cannot_be_cast_is_null(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("n", [1, N, 5000])
 def test_the_key_of_a_partition_is_hashed_to_it(spark: SparkSession, n: int) -> None:
-    """By Spark's own hash."""
     keys = frame_of(spark, enumerate(keys_of_partitions(n)), "number int, key int")
     assert keys.where(F.pmod(F.hash("key"), F.lit(n)) != F.col("number")).count() == 0

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark.spark import cancellation, lineage
+from dcrec_spark.spark import cancellation, lineage, planning
 from dcrec_spark.spark.cancellation import end_work
 from dcrec_spark.spark.lineage import cache_while_used, fixed_placement
 from dcrec_spark.spark.planning import ADAPTIVE_CACHE, PARTITION_BYTES, SHUFFLE_PARTITIONS, few_partitions, rows_at_most
@@ -48,15 +48,11 @@ def test_a_cache_that_was_computed_bounds_what_is_picked_from_it(spark: SparkSes
 
 def test_an_estimate_is_no_bound(spark: SparkSession) -> None:
     """With its cost-based optimizer Spark guesses how many rows a filter leaves, and may guess too few."""
-    before = spark.conf.get("spark.sql.cbo.enabled")
-    spark.conf.set("spark.sql.cbo.enabled", "true")
-    try:
+    with planning.borrow(spark, {"spark.sql.cbo.enabled": "true"}):
         cached = spark.range(1000).where("id % 2 < 5").cache()
         assert cached._jdf.queryExecution().optimizedPlan().stats().rowCount().isDefined()
         assert rows_at_most(cached) is None
         cached.unpersist()
-    finally:
-        spark.conf.set("spark.sql.cbo.enabled", before)
 
 
 def test_a_task_has_its_share_of_the_heap(spark: SparkSession) -> None:
@@ -126,27 +122,21 @@ def test_a_frame_is_cached_until_nobody_refers_to_it(spark: SparkSession) -> Non
     stopped.unpersist.assert_not_called()
 
 
-@pytest.fixture
-def slow_job(spark: SparkSession) -> Thread:
-    """A job that takes minutes, at work."""
+def test_no_task_runs_when_work_has_been_ended_and_the_session_lives_on(spark: SparkSession) -> None:
     rows = spark.range(20_000, numPartitions=2).where("reflect('java.lang.Thread', 'sleep', 20L) is not null")
 
     def count() -> None:
         with pytest.raises(Exception, match="cancelled"):
             rows.count()
 
-    job = Thread(target=count, daemon=True)
+    job = Thread(target=count, daemon=True)  # it would take minutes
     job.start()
     wait_for(lambda: cancellation._is_at_work(spark.sparkContext), lambda: "the job has not begun")
-    return job
-
-
-def test_no_task_runs_when_work_has_been_ended_and_the_session_lives_on(spark: SparkSession, slow_job: Thread) -> None:
     try:
         end_work(60)
         assert not cancellation._is_at_work(spark.sparkContext)
-        slow_job.join(60)
-        assert not slow_job.is_alive()
+        job.join(60)
+        assert not job.is_alive()
         assert spark.range(3).count() == 3
     finally:
         spark.sparkContext.setLogLevel("WARN")

@@ -73,7 +73,6 @@ def report(command: list[str | Path], environment: dict[str, str], **arguments: 
 
 
 def path_without_java(scratch: Path) -> str:
-    """A folder with every program of PATH but java."""
     shadow = scratch / "programs"
     shadow.mkdir()
     for program in (program for folder in os.get_exec_path() for program in Path(folder).glob("*")):
@@ -99,7 +98,6 @@ def test_the_active_session_is_given_back_and_takes_what_can_still_change(spark:
 
 @pytest.fixture
 def outside(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A process without settings from outside."""
     of_spark = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT")
     for name in (*of_spark, *session._OF_EVERY_JVM):
         monkeypatch.delenv(name, raising=False)

@@ -73,7 +73,6 @@ def run_python(python: str, program: str, *arguments: object, **environment: str
 
 @pytest.mark.parametrize(("saves", "loads"), [(HERE, OTHER), (OTHER, HERE)], ids=["to the other", "from the other"])
 def test_a_model_saved_by_one_spark_is_loaded_by_another(saves: str, loads: str, tmp_path: Path) -> None:
-    """To the last bit. Where it was fitted makes no difference to its lists."""
     saved = json.loads(run_python(saves, MODELS, "save", tmp_path, "local", "blocks"))
     assert json.loads(run_python(loads, MODELS, "load", tmp_path, "local", "blocks")) == saved
     places = saved["local"], saved["blocks"]
@@ -117,7 +116,6 @@ of_connect = pytest.mark.skipif(
 
 @of_connect
 def test_a_connect_session_keeps_the_contract_of_models() -> None:
-    """All of it, in one process."""
     command = [HERE, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/models/test_contract.py"]
     done = finished(*command, cwd=ROOT, env={**plain_environment(), **CONNECT})
     assert done.returncode == 0, done.stdout
@@ -126,7 +124,6 @@ def test_a_connect_session_keeps_the_contract_of_models() -> None:
 
 @of_connect
 def test_a_connect_session_says_what_a_classic_one_does(tmp_path: Path) -> None:
-    """Of a model that it has fitted and saved, which the classic session loads. Blocks are refused with a way out."""
     connect = json.loads(run_python(HERE, MODELS, "save", tmp_path, "local", "blocks", **CONNECT).splitlines()[-1])
     classic = json.loads(run_python(HERE, MODELS, "load", tmp_path, "local").splitlines()[-1])
     assert (connect["session"], classic["session"]) == ("pyspark.sql.connect.session", "pyspark.sql.session")

@@ -128,7 +128,6 @@ def test_what_is_staged_appears_in_one_rename_and_what_fails_leaves_nothing(tmp_
 
 
 def test_only_the_dead_are_cleaned_up_after(tmp_path: Path) -> None:
-    """By the time when anything inside was last touched; other names are none of its business."""
     long_ago = time.time() - STALE_SECONDS - 60
     for name in (".tmp-model-dead", ".tmp-model-alive", ".tmp-other-dead"):
         (tmp_path / name / "inside").mkdir(parents=True)
@@ -141,7 +140,6 @@ def test_only_the_dead_are_cleaned_up_after(tmp_path: Path) -> None:
 
 
 def test_leftovers_of_a_killed_process_go_at_once_and_those_of_a_living_one_stay(tmp_path: Path) -> None:
-    """By its lease, however young or old they are."""
     program = """
 import os, signal, sys
 from dcrec_spark.storage.local import LocalFiles

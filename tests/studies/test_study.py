@@ -61,7 +61,6 @@ def test_files_are_read_and_coats_test_has_no_pair_of_its_training(tmp_path: Pat
 
 
 def test_the_truth_itself_has_no_regret_and_its_lists_leave_out_what_is_seen(raises: DataSet) -> None:
-    assert raises.expected is not None
     best, constant = (measure(scores, raises, True) for scores in (raises.expected, np.full((600, 600), 3.0)))
     assert best["regret"] == pytest.approx(0, abs=1e-5)
     assert best["mse"] < constant["mse"]
@@ -71,7 +70,6 @@ def test_the_truth_itself_has_no_regret_and_its_lists_leave_out_what_is_seen(rai
 
 @pytest.mark.job
 def test_a_unit_tunes_and_measures_every_row(raises: DataSet) -> None:
-    """The confounder helps where exposure raises ratings, its placebo does not."""
     found = run_unit(raises, Plan(1, 2, ("cmfrec", "implicit ALS", "MLlib ALS, implicit")))
     assert set(found) == {POPULARITY, *MODELS, MLLIB, BLEND}
     errors = {row: found[row]["mse"] for row in (BASELINE, DEFAULT, PLACEBO, BLEND)}

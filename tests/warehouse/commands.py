@@ -65,14 +65,12 @@ def settings_file(
 
 
 def done(*arguments: object) -> Result:
-    """Run a command that has to succeed."""
     result = dcrec_with(*arguments)
     assert result.exit_code == 0, result.output
     return result
 
 
 def states_of(listed: str) -> dict[str, list[str]]:
-    """What ``dcrec runs`` says of each run."""
     return {line.split()[0]: line.split()[2:] for line in listed.splitlines()[1:] if line.strip()}
 
 
@@ -81,7 +79,6 @@ def error_of(refused: Result) -> str:
 
 
 def started(arguments: Sequence[object], before: str = "", prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
-    """Start a command in a process of its own, which runs the lines ``before`` first."""
     *python, program = DCREC
     command = [*prefix, *python, f"{before}\n{program}", *map(str, arguments)]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -97,5 +94,4 @@ def ended(arguments: Sequence[object], code: int, before: str = "", prefix: Sequ
 
 
 def killed(place: type, arguments: Sequence[object], step: str = "commit", after: bool = False) -> None:
-    """Run a command that is killed before a step of a kind of place, or after it."""
     ended(arguments, -signal.SIGKILL, KILLED.format(place=place, step=step, after=after))

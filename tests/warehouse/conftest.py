@@ -81,7 +81,6 @@ def database(postgresql: Postgresql) -> Iterator[psycopg.Connection]:
 
 @pytest.fixture
 def opened(request: pytest.FixtureRequest, spark: SparkSession, scratch: Path) -> Iterator[Opened]:
-    """Opens a warehouse of a kind, in a namespace of the test's own if none is given."""
     with ExitStack() as ended:
 
         def open_one(kind: str, namespace: str = "", **settings: float) -> Place:

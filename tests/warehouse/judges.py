@@ -58,7 +58,6 @@ class Place:
         return self.warehouse.stage(run_id, self.tables(run_id, users, names), {})
 
     def shows(self, run_id: str, users: int = len(IDS)) -> bool:
-        """Whether readers find all rows of that run, and no others, in all tables."""
         rows = {"recommendations": 2 * users, "item_factors": 2, "runs": 1}
         return all(self.judge(table)["run_id"].tolist() == [run_id] * rows[table] for table in self.names)
 
@@ -109,7 +108,6 @@ def open_place(
 
 
 def hadoop_judge(scratch: Path, namespace: str) -> Judge:
-    """The newest metadata file, by PyIceberg."""
     return lambda table: StaticTable.from_metadata(f"{scratch}/lake/{namespace}/{table}").scan().to_pandas()
 
 
@@ -118,12 +116,10 @@ def sqlite_catalog(scratch: Path) -> Catalog:
 
 
 def catalog_judge(catalog: Catalog, namespace: str) -> Judge:
-    """The table that a catalog names, by PyIceberg's own client."""
     return lambda table: catalog.load_table(f"{namespace}.{table}").scan().to_pandas()
 
 
 def postgresql_judge(database: psycopg.Connection, namespace: str) -> Judge:
-    """The view, by psycopg."""
     cursor = database.cursor(row_factory=dict_row)
     return lambda table: pd.DataFrame(cursor.execute(f'select * from "{namespace}"."{table}"').fetchall())
 
@@ -145,7 +141,6 @@ def redis_judge(server: RunningRedis, namespace: str) -> Judge:
 
 
 def directory_judge(output: Path) -> Judge:
-    """The files of the run that the pointer names, by PyArrow."""
     return lambda table: pd.read_parquet(
         f"{current_run(str(output)).directory.removeprefix('file://')}/{table}", partitioning=None
     )

@@ -13,7 +13,6 @@ import selectors
 import socket
 import sys
 import threading
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -46,16 +45,7 @@ class Found(NamedTuple):
 
 
 class Bucket(Running):
-    """A server with one bucket, and what somebody else finds in it."""
-
-    @abstractmethod
-    def get(self, key: str) -> bytes: ...
-
-    @abstractmethod
-    def keys(self, prefix: str) -> list[str]: ...
-
-    @abstractmethod
-    def settings(self) -> dict[str, str]: ...
+    """A server with one bucket, and what somebody else finds in it by ``get`` and ``keys``."""
 
     def current(self, output: str) -> str | None:
         """The run that the pointer names, which may be the highest of several."""
@@ -147,7 +137,6 @@ StoreT = TypeVar("StoreT", bound=Bucket)
 
 @contextmanager
 def reached(store: StoreT, spark: SparkSession) -> Iterator[StoreT]:
-    """Run a store, and tell the session where it is."""
     with store as running:
         for name, value in store.settings().items():
             spark.conf.set(name, value)

@@ -70,7 +70,6 @@ AS_NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] i
 
 
 def folder_of(package: str) -> Path:
-    """Where a package lies, which is not imported for its programs."""
     found = find_spec(package)
     assert found is not None, f"{package} is missing: pip install -e '.[warehouse-test]'"
     return Path(str(found.origin)).parent
@@ -106,6 +105,10 @@ class Running(ABC):
     def stop(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
         self.process.wait(timeout=60)
+
+    def fall_for(self, seconds: float, number: signal.Signals) -> None:
+        self.stop(number)
+        threading.Timer(seconds, self.start).start()
 
     def answers(self) -> bool:
         with suppress(OSError, psycopg.OperationalError, redis.ConnectionError):
@@ -184,7 +187,6 @@ class RunningRedis(Running):
 
 
 def java(archives: Sequence[Path], *words: object, first: str = "") -> list[object]:
-    """The command of a Java program that needs these archives and Spark's."""
     classes = [first, *map(str, archives), f"{Path(pyspark.__path__[0])}/jars/*"]
     return [ensure_java().path / "bin" / "java", "-Xmx400m", "-cp", os.pathsep.join(filter(None, classes)), *words]
 

@@ -152,7 +152,6 @@ def test_of_two_publishers_one_wins_and_the_other_ends_with_5(output: Output, be
 
 @pytest.mark.parametrize("output", ["s3", "gs"], indirect=True)
 def test_of_many_that_put_the_pointer_at_once_one_wins(output: Output, record_property: Any) -> None:
-    """Twelve, three times."""
     record_property("tried", 36)
     files, path = output.sink.files, f"{output.sink.root}/POINTER"
 

@@ -26,7 +26,6 @@ pytestmark = pytest.mark.warehouse
 LOCK = "select pg_advisory_lock(hashtextextended('dcrec-spark {} publish', 0))"
 NAMES, LISTS = ("recommendations", "item_factors"), ("recommendations",)
 ROWS = {"recommendations": 2 * len(IDS), "item_factors": 2}
-AWAY_SECONDS = 1.0
 
 
 @pytest.fixture
@@ -111,7 +110,6 @@ def test_a_run_that_somebody_reads_stays_until_it_is_read(place: Place, database
 
 
 def publish_by_hand(warehouse: PostgresqlWarehouse, run_id: str) -> None:
-    """Publish three rows as a run does, without Spark."""
     warehouse.prune("lists")
     staged = StagedTables(run_id, new_token(), {"lists": warehouse.now("lists")})
     rows = f'{warehouse.namespace}."{staged_place("lists", staged.token)}"'
@@ -187,8 +185,7 @@ def test_a_server_that_restarts_costs_the_step_and_not_the_run(
     """While rows are loaded, between the steps, inside the commit's transaction, and as its answer is on its way."""
 
     def fall() -> None:
-        postgresql.stop(signal.SIGQUIT)
-        threading.Timer(AWAY_SECONDS, postgresql.start).start()
+        postgresql.fall_for(1.0, signal.SIGQUIT)
         if (step, after) == ("_commit", True):  # the transaction is through, and its answer gets lost
             raise psycopg.OperationalError("the connection is lost")
 

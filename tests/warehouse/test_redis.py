@@ -2,8 +2,8 @@
 
 import json
 import signal
-import threading
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,14 +21,12 @@ from tests.warehouse.tables import RUN_DATE, record
 
 pytestmark = pytest.mark.warehouse
 
-AWAY_SECONDS = 1.0
 EXAMPLE = ROOT / "examples" / "redis_sink"
 SETTING = "warehouses.other.redis"
 
 
 @pytest.fixture
 def place(opened: Opened) -> Place:
-    """Keys of the test's own, under which one run is shown; two are kept."""
     made = opened("redis", keep=2)
     made.publish("old")
     return made
@@ -67,12 +65,7 @@ def test_a_run_publishes_to_the_sink_and_a_service_finds_its_lists(redis_server:
 def test_a_server_that_restarts_costs_time_and_not_the_run(
     step: str, place: Place, redis_server: RunningRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
-    def fall() -> None:
-        redis_server.stop(signal.SIGKILL)
-        threading.Timer(AWAY_SECONDS, redis_server.start).start()
-
-    fallen = at_first(monkeypatch, place.warehouse, step, fall)
+    fallen = at_first(monkeypatch, place.warehouse, step, partial(redis_server.fall_for, 1.0, signal.SIGKILL))
     place.publish("new")
     assert fallen == [step]
     assert place.shows("new")

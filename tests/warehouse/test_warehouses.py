@@ -42,7 +42,6 @@ def names_in_postgresql(place: Place) -> list[str]:
 
 
 def leftovers(place: Place, spark: SparkSession) -> list[str]:
-    """What is there of runs that nobody is shown."""
     warehouse, namespace = place.warehouse, place.warehouse.namespace
     if place.kind == "redis":  # keys of runs that were never shown, and what tells that some are being written
         client = warehouse.server.connect()
@@ -138,7 +137,6 @@ FORGETTING = re.findall(
 
 
 def holds(place: Place, scratch: Path, user: str, database: psycopg.Connection) -> bool:
-    """Whether a user is anywhere in what a warehouse keeps, shown or not."""
     if place.kind == "postgresql":
         queries = [f'select t::text from "{place.namespace}"."{name}" t' for name in names_in_postgresql(place)]
         return any(user in text for query in queries for (text,) in database.execute(query))

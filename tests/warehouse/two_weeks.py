@@ -119,7 +119,6 @@ class Shop:
         self.commands.append(Command(day, what, code, said, made, after))
 
     def served(self) -> str | None:
-        """The run that readers of the directory found after the last command."""
         return self.commands[-1].served if self.commands else None
 
 

@@ -1,7 +1,4 @@
-"""Evaluation of a saved model: the table of metrics, the report, dropped test ratings, refusals.
-
-Two runs are shared: with a second model, and alone, where a baseline model is fitted.
-"""
+"""Evaluation of a saved model: the table of metrics, the report, dropped test ratings, refusals."""
 
 import re
 from html import unescape
@@ -78,22 +75,13 @@ def settings_of(trained: Path, output: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def compared(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Path]:
-    """An evaluation with a second model, and its directory."""
     output = tmp_path_factory.mktemp("compared") / "out"
     more = {"evaluation.compare_with": trained / "other", "evaluation.titles_path": trained / "titles.csv"}
     outcome = run_job(Evaluate, {**settings_of(trained, output), **more})
     return outcome, run_directory(output)
 
 
-@pytest.fixture(scope="module")
-def alone(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An evaluation that names no second model, of less training ratings than the model's."""
-    output = tmp_path_factory.mktemp("alone") / "out"
-    return publish(Evaluate, {**settings_of(trained, output), "input.path": trained / "less.parquet"})
-
-
 def text_of(run: Path) -> str:
-    """The report as text, without its figures."""
     page = (run / "report" / "report.html").read_text(encoding="utf-8")
     body = re.sub(r"<svg[^>]*>.*?</svg>", "", page.partition("<body>")[2], flags=re.DOTALL)
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
@@ -167,15 +155,14 @@ def test_the_report_shows_both_models_and_reasons(compared: tuple[Outcome, Path]
     assert re.search(r"predict and rank [\d.]+", text)
 
 
-def test_alone_a_model_is_compared_with_a_baseline_model(alone: Path) -> None:
-    table = read_table(alone, "metrics")
+def test_alone_a_model_is_compared_with_a_baseline_model_and_other_training_ratings_give_no_reasons(
+    trained: Path, tmp_path: Path
+) -> None:
+    alone = publish(Evaluate, {**settings_of(trained, tmp_path / "out"), "input.path": trained / "less.parquet"})
+    table, text = read_table(alone, "metrics"), text_of(alone)
     table = table[table.split == "test"].set_index(["model", "metric"])
     assert table.loc[("baseline model", "mse"), "value"] != table.loc[("this model", "mse"), "value"]
-    assert "the same settings without a confounder" in text_of(alone)
-
-
-def test_other_training_ratings_are_warned_of_and_give_no_reasons(alone: Path) -> None:
-    text = text_of(alone)
+    assert "the same settings without a confounder" in text
     assert "are not those that run" in record_of(alone)["warnings"][0]
     assert "are not those that run" in text
     assert "There are no reasons:" in text

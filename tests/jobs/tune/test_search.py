@@ -93,7 +93,6 @@ def test_random_draws_are_those_of_the_seed_and_inside_the_space() -> None:
 
 
 def test_settings_that_make_no_difference_make_no_candidate() -> None:
-    """The classical model has no stage 1. No settings at all are refused."""
     with pytest.raises(ConfigError, match=r"setting tuning\.space: found no settings to try.*conf/tune\.yaml"):
         draw_candidates(config())
     found = draw_candidates(config("space.exposure.rank=[2,3,4]", "space.outcome.adjustment=[none,deconfounded]"))

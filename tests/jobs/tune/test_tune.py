@@ -52,7 +52,6 @@ def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def searched(ratings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The output directory of a search in memory."""
     output = tmp_path_factory.mktemp("search") / "out"
     outcome = run_job(Tune, {**SETTINGS, **SPACE, "input.path": ratings, "output.path": output})
     assert "dcrec retrain --config" in outcome.printed
@@ -60,7 +59,6 @@ def searched(ratings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_search_chooses_by_what_is_named(ratings: Path, tmp_path: Path) -> None:
-    """Ratings of a file of its own, some of them also in the input."""
     validation, output = tmp_path / "validation.parquet", tmp_path / "out"
     whole = pd.read_parquet(ratings)
     whole.iloc[::4].to_parquet(validation)
@@ -101,7 +99,6 @@ def test_every_trial_is_recorded_and_the_best_is_a_configuration(searched: Path)
 
 
 def test_the_cluster_comes_to_the_same_metrics(searched: Path, ratings: Path, tmp_path: Path) -> None:
-    """Both drop the held-out ratings of items without training, and those items from the coverage."""
     places = {"input.path": ratings, "output.path": tmp_path / "out"}
     publish(TuneOnCluster, {**SETTINGS, **places, **dict.fromkeys(SPACE, "[2]")})
     here, there = trials(run_directory(tmp_path / "out")), trials(run_directory(searched))

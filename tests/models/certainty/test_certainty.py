@@ -38,8 +38,6 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def certainty_of(model: DeconfoundedMFModel, settings: dict[str, Any]) -> dense.Certainty:
-    """Of every pair, by the dense reference at the model's factors."""
-    assert model.exposureModel is not None
     posterior = Posterior.of(model.exposureModel)
     h, predicted = NAMES.confounder(posterior, settings)
     covariates = covariates_of(posterior, settings, has_features=True)
@@ -51,7 +49,6 @@ def scores_of(model: DeconfoundedMFModel, spark: SparkSession) -> Array:
 
 
 def propensities(model: PoissonFactorizationModel) -> Array:
-    """p of the rated pairs, without their own exposure."""
     alone = dense_exposure.leave_one_out(*Posterior.of(model), OBSERVED.astype(float))
     return np.asarray(1.0 - np.exp(-alone))
 
@@ -60,7 +57,6 @@ def propensities(model: PoissonFactorizationModel) -> Array:
 def test_intervals_match_the_dense_reference(
     spark: SparkSession, stage_one: PoissonFactorizationModel, rated: DeconfoundedMFModel, kind: str
 ) -> None:
-    """Of every pair, rated or not, for any coverage; of one pair alone, which most blocks know nothing of, too."""
     settings, pairs = KINDS[kind], NAMES.all_pairs(spark)
     features = feature_frames(spark) if "features" in kind else (None, None)
     own = {"userFeatures": features[0], "itemFeatures": features[1], "exposureModel": stage_one}
@@ -80,15 +76,12 @@ def test_intervals_match_the_dense_reference(
     assert one.first().low == pytest.approx(tables["low"][NAMES.users.index("zoë"), NAMES.items.index("10")], rel=1e-9)
     for frame in (found, one):
         frame.unpersist()
-    if model is not rated:
-        model.release()
 
 
 @pytest.mark.parametrize("side", ["user", "item"])
 def test_overlap_says_how_much_was_seen_and_needs_no_least_squares(
     spark: SparkSession, stage_one: PoissonFactorizationModel, rated: DeconfoundedMFModel, side: str
 ) -> None:
-    """A Poisson model has the same propensities. Who is not in the model is left out."""
     unknown = NAMES.frame(spark).limit(2).withColumns({"user": F.lit("who?"), "item": F.lit("what?")})
     ratings, poisson = NAMES.frame(spark).unionByName(unknown), rated.copy({rated.outcome: "poisson"})
     found, other = (model.overlap(ratings, odds=3.0, side=side) for model in (rated, poisson))
@@ -216,5 +209,3 @@ def test_folded_in_users_have_intervals_next_to_the_fits(spark: SparkSession, ra
         alone.predictIntervals(pair, both)
     found.unpersist()
     folded.unpersist()
-    for model in (extended, alone):
-        model.release()

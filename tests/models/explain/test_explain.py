@@ -9,12 +9,7 @@ from pyspark.sql import functions as F
 from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel, reasons_text, with_titles
 from dcrec_spark.errors import ConfigError, DataError
 from tests.frames import frame_of
-from tests.models.data_sets import (
-    NAMES,
-    Posterior,
-    cached,
-    unknowns_of,
-)
+from tests.models.data_sets import NAMES, Posterior, cached, unknowns_of
 from tests.reference import explain as dense
 
 ASKED = ["", "zoë", "🦊"]
@@ -61,7 +56,6 @@ def assert_reasons(row: Any, parts: dense.Parts) -> None:
 
 
 def test_recommendations_come_with_their_reasons(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
-    """Those of the ranking, none of them rated; what a validation set holds is no reason."""
     ratings = NAMES.frame(spark).withColumn("held_out", F.lit(False))
     unused = ratings.where("user = 'zoë'").limit(1).withColumns({"item": F.lit("x"), "held_out": F.lit(True)})
     model = fitted.copy({fitted.validationIndicatorCol: "held_out"})
@@ -98,7 +92,6 @@ def test_what_cannot_be_explained_is_named(spark: SparkSession, fitted: Deconfou
 
 
 def test_reasons_in_a_line_of_text(spark: SparkSession) -> None:
-    """By title where there is one; an item without reasons has an empty line, not none."""
     schema = "user_id long, item_id long, reasons array<struct<item_id: long, rating: double, contribution: double>>"
     rows = [(1, 7, [(8, 5.0, 0.414), (9, 1.5, -0.3), (7, 4.0, 0.2)]), (1, 9, [])]
     explained = frame_of(spark, rows, schema)
@@ -114,7 +107,6 @@ def test_reasons_in_a_line_of_text(spark: SparkSession) -> None:
 
 
 def test_titles_in_tables_without_reasons(spark: SparkSession) -> None:
-    """Recommendation tables keep their columns and order; the arrays of recommendForAllUsers get theirs inside."""
     titles = frame_of(spark, [(8, "Emma"), (9, "Ivanhoe")], "item_id long, title string")
     table = frame_of(spark, [(1, 1, 9, 4.5), (1, 2, 7, 4.0)], "user_id long, rank long, item_id long, score double")
     found = [tuple(row) for row in with_titles(table, titles).orderBy("rank").collect()]

@@ -24,7 +24,6 @@ def assert_matches(spark: SparkSession, model: PoissonFactorizationModel, data: 
 
 
 def test_fit_matches_the_dense_reference(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
-    """By id; ids are any strings, empty ones and two ways to write an accent too."""
     assert_matches(spark, stage_one, NAMES, counted=False)
     assert (np.diff(stage_one.elboHistory) > 0).all()
     for factors in (stage_one.userFactors, stage_one.itemFactors):
@@ -34,11 +33,9 @@ def test_fit_matches_the_dense_reference(spark: SparkSession, stage_one: Poisson
 def test_counts_of_exposures_match_the_dense_reference(spark: SparkSession) -> None:
     model = exposure(countCol="count", exchange="blocks").fit(NUMBERS.frame(spark))
     assert_matches(spark, model, NUMBERS, counted=True)
-    model.release()
 
 
 def test_transform_adds_the_expected_exposure(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
-    """E[pi_u] . E[lambda_i], for pairs never seen together too; the other columns stay as they are."""
     pairs = NAMES.all_pairs(spark).withColumn("note", F.lit(1))
     answer = stage_one.transform(pairs)
     assert answer.columns == ["user", "item", "note", "a_hat"]
@@ -48,7 +45,6 @@ def test_transform_adds_the_expected_exposure(spark: SparkSession, stage_one: Po
 
 
 def test_new_items_match_the_dense_reference(spark: SparkSession, stage_one: PoissonFactorizationModel) -> None:
-    """Where the fitted users hold them, and they know nothing of each other."""
     folded, users = stage_one.foldInItems(NAMES.frame(spark).where("item != '10'")), by_id(stage_one.userFactors)
     items = by_id(folded)
     chosen = [item != "10" for item in NAMES.items]

@@ -10,7 +10,6 @@ from tests.models.data_sets import NAMES
 
 
 def grid(spark: SparkSession, n_users: int, n_items: int, count: int = 1) -> DataFrame:
-    """All pairs, each exposed ``count`` times, with a column beside."""
     pairs = spark.range(n_users * n_items)
     return pairs.selectExpr(
         f"concat('u', id div {n_items}) as user", f"id % {n_items} as item", f"{count} as plays", "id * 0.5 as rating"
@@ -22,7 +21,6 @@ def held(frame: DataFrame) -> dict[tuple[object, object], float]:
 
 
 def test_each_pair_is_in_training_or_held_out(spark: SparkSession) -> None:
-    """Whole, with its other columns as they were, and about the share that was asked for."""
     pairs = grid(spark, 50, 40)
     split = hold_out_exposures(pairs, share=0.3, seed=1)
     assert split.training.columns == pairs.columns

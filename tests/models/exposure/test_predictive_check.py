@@ -36,7 +36,6 @@ def fit(
 
 
 def exposures_of(spark: SparkSession, tables: Split, seed: int = 0, partitions: int = 3) -> DataFrame:
-    """What hold_out_exposures would give, in the order that ``seed`` gives."""
     u, i = np.nonzero(tables.training + tables.held_out)
     order = np.random.default_rng(seed).permutation(len(u))
     u, i = u[order], i[order]
@@ -47,22 +46,18 @@ def exposures_of(spark: SparkSession, tables: Split, seed: int = 0, partitions: 
 
 
 class Problem(NamedTuple):
-    """A fit and the exposures it is checked with."""
-
     model: PoissonFactorizationModel
     exposures: DataFrame
 
 
 @pytest.fixture(scope="module")
 def counts(spark: SparkSession) -> Problem:
-    """Counts from the model, and its fit."""
     tables = split(drawn(1), 1)
     return Problem(fit(spark, tables.training), exposures_of(spark, tables))
 
 
 @pytest.fixture(scope="module")
 def whole(counts: Problem) -> Iterator[PredictiveCheck]:
-    """That fit's check."""
     found = counts.model.predictiveCheck(counts.exposures, replications=25, seed=4)
     yield found
     found.release()
@@ -156,7 +151,6 @@ def test_exposures_that_were_not_split_and_too_few_replications_are_refused(coun
 
 
 def test_who_lost_everything_is_left_out(spark: SparkSession) -> None:
-    """A user and an item that training has never seen, and that the model does not know."""
     tables = split(drawn(2, COMMON, 30, 20), 2)
     tables.training[4], tables.training[:, 7] = 0.0, 0.0
     tables.held_out[4, 3], tables.held_out[5, 7] = 2.0, 3.0

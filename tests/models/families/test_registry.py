@@ -49,14 +49,11 @@ def in_one_process(spark: SparkSession) -> Outcome:
 
 
 @pytest.fixture(scope="module")
-def fitted(ratings: DataFrame) -> Iterator[DeconfoundedMFModel]:
-    model = plain(exchange="blocks", numBlocks=3).fit(ratings)
-    yield model
-    model.release()
+def fitted(ratings: DataFrame) -> DeconfoundedMFModel:
+    return plain(exchange="blocks", numBlocks=3).fit(ratings)
 
 
 def test_it_fits_in_one_process_and_on_spark_alike(in_one_process: Outcome, fitted: DeconfoundedMFModel) -> None:
-    """J is that of the factors, and falls."""
     history = fitted.objectiveHistory
     np.testing.assert_allclose(in_one_process.objective, history, rtol=1e-9)
     assert (np.diff(history) < 0).all()
@@ -77,7 +74,6 @@ def test_it_predicts_and_recommends(ratings: DataFrame, in_one_process: Outcome,
 
 
 def test_it_is_saved_loaded_and_folds_in(ratings: DataFrame, fitted: DeconfoundedMFModel, tmp_path: Path) -> None:
-    """A training user gets the fitted factors back, from the file."""
     fitted.save(str(tmp_path / "model"))
     loaded = DeconfoundedMFModel.load(str(tmp_path / "model"))
     assert (loaded.facts, loaded.getOrDefault("outcome")) == (fitted.facts, "plain")
@@ -91,8 +87,6 @@ def test_it_starts_from_a_fitted_model(ratings: DataFrame, fitted: DeconfoundedM
     warm = plain(maxIter=1, initialModel=fitted).fit(ratings)
     whole = plain(maxIter=5).fit(ratings)
     assert warm.objectiveHistory[0] == pytest.approx(whole.objectiveHistory[-1], rel=1e-9)
-    warm.release()
-    whole.release()
 
 
 def test_it_says_what_it_can_not_do(ratings: DataFrame, fitted: DeconfoundedMFModel) -> None:

@@ -24,8 +24,6 @@ from tests.engine.memory_side import MemorySide, memory_sides
 
 
 class Table(dict[str, Array]):
-    """Columns of a side's rows, in the order of their idx."""
-
     def drop(self, name: str) -> "Table":
         return Table({key: values for key, values in self.items() if key != name})
 
@@ -109,7 +107,6 @@ def in_blocks(
 
 
 def arrays_of(layout: Any, *of: Any) -> Mapping[str, Array]:
-    """Columns of one side's rows, in the order of their idx."""
     return layout.arrays(*of)  # type: ignore[no-any-return]
 
 

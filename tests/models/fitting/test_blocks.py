@@ -35,7 +35,6 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 def ratings(settings: dict[str, Any]) -> Ratings:
-    """Ratings of NAMES, with weights and held-out pairs where the model has them."""
     user, item = np.nonzero(NAMES.counts)
     rng = np.random.default_rng(4)
     values = {"rating": NAMES.ratings[user, item], "exposure_count": NAMES.counts[user, item]}
@@ -73,7 +72,6 @@ def test_blocks_and_heavy_items_change_nothing(kind: str) -> None:
 @pytest.mark.parametrize("heavier_than", [1, PAIRS_OF_ITEMS.max() - 1], ids=["all heavy", "the heaviest alone"])
 @pytest.mark.parametrize("broadcasts", [(True, False), (False, True)])
 def test_whichever_items_are_heavy(heavier_than: int, broadcasts: tuple[bool, bool]) -> None:
-    """Blocks of items without a pair; one heavy item."""
     data, settings = ratings({}), MODELS["poisson, gammas"]
     split = fit(in_blocks(data, (2, 7), broadcasts, heavier_than=heavier_than), settings)
     assert_equal_fits(split, fit(in_process(data), settings))
@@ -96,8 +94,6 @@ def test_runs_of_rows_change_nothing(kind: str) -> None:
 
 
 class Memory:
-    """Checkpoints in memory of a fit that is interrupted after so many sweeps."""
-
     def __init__(self, sweeps: float = float("inf")) -> None:
         self.left, self.made, self.sweeps = sweeps, 0, dict[str, KeptSweep]()
 

@@ -18,7 +18,6 @@ VALUES = {"rating": "`rating`", "exposure_count": "`count`"}
 
 
 def by_ids(layout: Any, *of: Any) -> dict[str, Any]:
-    """Columns of one side's table, its rows in the order of their ids."""
     return {name: values for name, values in by_id(layout.table(*of).drop("idx")).items() if name != "id"}
 
 

@@ -63,12 +63,7 @@ AUTO = LayoutSettings(None, "auto", "float64", 100)
 
 def is_local(size: int, rows: int | None = None, settings: LayoutSettings = AUTO, **limits: Any) -> bool:
     """Of ratings of 24 bytes. rows : users and items; None: they are not counted, as it makes no difference."""
-
-    def count() -> int:
-        assert rows is not None
-        return rows
-
-    return settings.is_local(size, 24, count, UNLIMITED._replace(**limits))
+    return settings.is_local(size, 24, lambda: rows, UNLIMITED._replace(**limits))
 
 
 def test_auto_goes_to_a_cluster_that_there_is_with_fewer() -> None:
@@ -109,7 +104,6 @@ def test_portions_are_all_pairs_once(spark: SparkSession) -> None:
 
 
 def test_too_many_ratings_are_not_collected(spark: SparkSession) -> None:
-    """They are fitted on the cluster, unless this process was asked for."""
     many = {"local_rows": 3, "largest_local_rows": 3}
     with FitResources() as resources:
         assert isinstance(laid_out(NAMES.frame(spark), resources, **many).users, ClusterSide)

@@ -24,7 +24,6 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Terminal]]:
-    """Puts a terminal in place of standard error."""
     pytest.importorskip("tqdm")
 
     def opened() -> Terminal:

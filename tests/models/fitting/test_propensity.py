@@ -44,7 +44,6 @@ def test_weights_from_ratings_are_those_of_the_paper(ratings: DataFrame) -> None
 
 def test_a_cap_holds_before_the_weights_are_normalised(ratings: DataFrame) -> None:
     k = fit_propensity(ratings, "stars", settings()).scale
-    assert k is not None
     raw = {rating: min(100.0, 1 / (k * min(1.0, 0.25 ** (4 - rating)))) for rating in BY_RATING}
     assert raw[1.0] == raw[2.0] == 100.0 > raw[3.0]
     assert weights_of(ratings, settings(cap=100.0)) == pytest.approx(normalised(raw))
@@ -75,5 +74,3 @@ def test_a_fit_takes_the_column_and_a_fold_in_the_scale_of_the_fit(spark: SparkS
     weighed = outcome(adjustment="ipw", maxIter=1).fit(data)
     mine, theirs = by_id(weighed.foldInUsers(alone)), by_id(weighed.userFactors.where("id = 'zoë'"))
     np.testing.assert_allclose(mine["features"], theirs["features"], rtol=1e-8)
-    for model in (plain, equal, weighed):
-        model.release()

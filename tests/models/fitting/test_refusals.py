@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from pyspark import SparkContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
 from dcrec_spark.engine import convergence
@@ -45,12 +45,8 @@ def untouched(spark: SparkSession) -> Iterator[None]:
     spark.conf.set("spark.sql.adaptive.enabled", before_all)
 
 
-def frame(spark: SparkSession, *rows: tuple[Any, ...], schema: str = SCHEMA) -> DataFrame:
-    return frame_of(spark, list(rows), schema)
-
-
 def test_a_missing_column_is_named(spark: SparkSession) -> None:
-    good = frame(spark, *GOOD)
+    good = frame_of(spark, GOOD, SCHEMA)
     for column in ("reader", "book", "stars"):
         with pytest.raises(DataError, match=rf"column '{column}' is missing: the input has .*map the names"):
             rating_model().fit(good.drop(column))
@@ -92,7 +88,7 @@ def test_a_column_of_the_wrong_type_is_named(spark: SparkSession, column: str, s
 )
 def test_rows_that_cannot_be_fitted_are_described(spark: SparkSession, rows: list[Any], expected: str) -> None:
     with pytest.raises(DataError, match=expected):
-        rating_model().fit(frame(spark, *rows))
+        rating_model().fit(frame_of(spark, rows, SCHEMA))
 
 
 def test_a_frame_of_pandas_is_refused_by_the_call_that_makes_one_of_spark() -> None:
@@ -109,7 +105,7 @@ def test_a_fraction_is_no_id(spark: SparkSession) -> None:
 def test_a_count_that_cannot_be_used_is_described(spark: SparkSession) -> None:
     for count, expected in ((None, "views is null"), (-2, "views is negative")):
         with pytest.raises(DataError, match=expected):
-            counting_model().fit(frame(spark, *GOOD, ("bob", "ivanhoe", 3.0, count)))
+            counting_model().fit(frame_of(spark, [*GOOD, ("bob", "ivanhoe", 3.0, count)], SCHEMA))
 
 
 def test_a_cluster_needs_a_checkpoint_directory(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,12 +113,11 @@ def test_a_cluster_needs_a_checkpoint_directory(spark: SparkSession, monkeypatch
     monkeypatch.setattr(SparkContext, "getCheckpointDir", lambda self: None)
     for estimator in (rating_model(), counting_model()):
         with pytest.raises(ConfigError, match=r"no checkpoint directory is set.*spark\.checkpoint_dir"):
-            estimator.fit(frame(spark, *GOOD))
+            estimator.fit(frame_of(spark, GOOD, SCHEMA))
 
 
 @pytest.mark.usefixtures("untouched")
 def test_a_released_model_leaves_nothing_behind(spark: SparkSession) -> None:
-    """Both stages, with states on the driver and on the cluster."""
     stage_one = exposure(exchange="broadcast", maxIter=1)
     model = outcome(exchange="blocks", maxIter=1, exposureModel=stage_one).fit(NUMBERS.frame(spark))
     assert not cached(spark)[0]
@@ -151,4 +146,3 @@ def test_a_refused_exposure_model_leaves_nothing_behind(spark: SparkSession) -> 
     with pytest.raises(DataError, match="item ids, such as 3, are not in the fitted exposure model"):
         outcome(exposureModel=stage_one).fit(data)
     assert cached(spark) == before
-    stage_one.release()

@@ -1,6 +1,5 @@
 """How fits begin and end: from a fitted model, and by held-out pairs."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from dcrec_spark import DeconfoundedMFModel, PoissonFactorizationModel
+from dcrec_spark import PoissonFactorizationModel
 from dcrec_spark.errors import ConfigError, DataError
 from tests.models.data_sets import (
     NAMES,
@@ -36,21 +35,12 @@ def test_poisson_warm_start_goes_on_from_posterior(spark: SparkSession, stage_on
     state, data = dense_posterior(first)
     state = dense.converged_users(dense.sweep(state, data, OUTCOME_PRIORS), data, OUTCOME_PRIORS)
     assert warm.objectiveHistory == pytest.approx([dense.elbo(state, data, OUTCOME_PRIORS)], rel=1e-7)
-    for model in (first, warm):
-        model.release()
 
 
-@pytest.fixture(scope="module")
-def both_stages(spark: SparkSession) -> Iterator[DeconfoundedMFModel]:
-    """Stage 1 set otherwise than by default."""
-    model = outcome(exposureModel=exposure(countCol="count")).fit(NUMBERS.frame(spark))
-    yield model
-    model.release()
-
-
-def test_new_ids_start_from_the_seed_and_known_ones_stay(spark: SparkSession, both_stages: DeconfoundedMFModel) -> None:
+def test_new_ids_start_from_the_seed_and_known_ones_stay(spark: SparkSession) -> None:
     """Without iterations, the start is seen. The exposure model of the given model starts stage 1, set as it was."""
-    data, first = NUMBERS.frame(spark), both_stages
+    data = NUMBERS.frame(spark)
+    first = outcome(exposureModel=exposure(countCol="count")).fit(data)
     newcomers = data.withColumn("item", F.when(F.col("item") == 3, F.lit(4)).otherwise(F.col("item")))
     warm = outcome(initialModel=first, maxIter=0).fit(newcomers)
     tables = by_id(first.itemFactors), by_id(warm.itemFactors)
@@ -58,8 +48,6 @@ def test_new_ids_start_from_the_seed_and_known_ones_stay(spark: SparkSession, bo
     for item in after.keys() & before.keys():
         assert_same(after[item], before[item], 1e-12)
     assert np.abs(after[4]).max() < 0.5  # small noise, not a factor of the fit
-    assert warm.exposureModel is not None
-    assert first.exposureModel is not None
     assert warm.exposureModel.elboHistory[0] > first.exposureModel.elboHistory[0]
     for name in ("rank", "countCol", "maxIter", "tol", "shapePrior", "ratePrior"):
         assert warm.exposureModel.getOrDefault(name) == first.exposureModel.getOrDefault(name), name
@@ -67,7 +55,6 @@ def test_new_ids_start_from_the_seed_and_known_ones_stay(spark: SparkSession, bo
     # A stage 1 of one's own has its own settings.
     own = exposure(maxIter=0, shapePrior=0.9)
     other = outcome(exposureModel=own, initialModel=first, maxIter=0).fit(data)
-    assert other.exposureModel is not None
     ended = by_id(first.exposureModel.itemFactors)["shape"]
     np.testing.assert_array_equal(by_id(other.exposureModel.itemFactors)["shape"], ended)
     assert other.exposureModel.getOrDefault("shapePrior") == 0.9
@@ -76,8 +63,6 @@ def test_new_ids_start_from_the_seed_and_known_ones_stay(spark: SparkSession, bo
         outcome(initialModel=first, exposureRank=3).fit(data)
     with pytest.raises(ConfigError, match="has 2 exposure factors, and the exposure model's rank is 3"):
         outcome(initialModel=first, exposureModel=exposure(rank=3)).fit(data)
-    for model in (warm, other):
-        model.release()
 
 
 def test_a_start_of_another_kind_is_refused(spark: SparkSession) -> None:
@@ -93,7 +78,6 @@ def test_a_start_of_another_kind_is_refused(spark: SparkSession) -> None:
     stage_one = exposure(maxIter=1).fit(NUMBERS.frame(spark))
     with pytest.raises(TypeError, match=r"initialModel: found .*, expected a fitted DeconfoundedMFModel"):
         outcome(adjustment="none", initialModel=stage_one).fit(NUMBERS.frame(spark))
-    first.release()
 
 
 @pytest.mark.parametrize("settings", [{"outcome": "poisson"}, RATED], ids=["poisson", "all terms"])
@@ -105,7 +89,6 @@ def test_the_held_out_loss_is_that_of_the_dense_reference(spark: SparkSession, s
     data = marked(spark)
     estimator = outcome(**settings, validationIndicatorCol="held", patience=9)
     model = estimator.setExposureModel(exposure()).fit(data)
-    assert model.exposureModel is not None
     held = NAMES.tables_of(NAMES.all_pairs(spark).join(data, ["user", "item"], "left"))["held"] == np.True_
     training = replace(NAMES, counts=NAMES.counts * ~held, ratings=NAMES.ratings * ~held)
     assert model.meanRating == pytest.approx(training.ratings[training.observed].mean())
@@ -117,7 +100,6 @@ def test_the_held_out_loss_is_that_of_the_dense_reference(spark: SparkSession, s
     np.testing.assert_allclose(model.validationHistory, losses, rtol=1e-6)
     folded = by_id(model.foldInUsers(data))
     assert_same(folded["features"], by_id(model.userFactors)["features"], 1e-8)
-    model.release()
 
 
 def test_a_fit_ends_when_the_held_out_loss_stops_falling_and_keeps_its_best(spark: SparkSession) -> None:

@@ -108,7 +108,6 @@ def test_members_of_other_columns_are_refused(spark: SparkSession) -> None:
 def test_members_are_their_fits_alone_and_share_blocks_that_hold_the_same(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, exchange: str
 ) -> None:
-    """Other weights, held-out pairs or counts, those of the model to start from too, are blocks of their own."""
     built, kept = list[Layout](), list[bool]()
 
     def count_layouts(*args: Any, **kwargs: Any) -> Layout:

@@ -33,10 +33,6 @@ MEMBERS: list[dict[str, Any]] = [
 ]
 
 
-def of_users(spark: SparkSession, *users: str) -> DataFrame:
-    return NAMES.frame(spark).where(F.col("user").isin(list(users)))
-
-
 def rows_of(table: DataFrame, ids: list[str]) -> dict[str, Any]:
     columns = by_id(table)
     at = [columns["id"].index(i) for i in ids]
@@ -46,7 +42,6 @@ def rows_of(table: DataFrame, ids: list[str]) -> dict[str, Any]:
 def test_ids_of_another_kind_are_refused(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
     """Spark would cast them to one another in silence, or find nothing."""
     numbers, stage_one = NUMBERS.frame(spark), fitted.exposureModel
-    assert stage_one is not None
     uses: list[Callable[[DataFrame], object]] = [
         *(fitted.foldInUsers, fitted.foldInItems, fitted.transform, outcome(exposureModel=stage_one).fit),
         *(stage_one.foldInUsers, stage_one.foldInItems, stage_one.transform),
@@ -63,20 +58,17 @@ def test_ids_of_another_kind_are_refused(spark: SparkSession, fitted: Deconfound
 def test_training_users_get_factors_back(
     spark: SparkSession, stage_one: PoissonFactorizationModel, settings: dict[str, Any]
 ) -> None:
-    """Exposure, preference and confounder weight, from other blocks than in the fit."""
     model = outcome(**settings, exposureModel=stage_one).fit(NAMES.frame(spark))
     users = ["a`tick", "zoë", "🦊"]
-    folded = model.foldInUsers(of_users(spark, *users))
+    folded = model.foldInUsers(NAMES.frame(spark).where(F.col("user").isin(users)))
     assert [row.id for row in folded.orderBy("id").collect()] == users
     before = rows_of(model.tables()[0].drop("idx"), users)
     for name, values in rows_of(folded, users).items():
         assert_same(values, before[name], 1e-9)
     folded.unpersist()
-    model.release()
 
 
 def test_a_new_item_is_where_its_users_hold_it(spark: SparkSession, fitted: DeconfoundedMFModel) -> None:
-    """The dense reference's item, given the fitted users."""
     ratings = NAMES.frame(spark).where("item = '10'").withColumn("item", F.lit("new"))
     folded = fitted.foldInItems(ratings)
     posteriors = [f"{stage}_{part}" for stage in ("outcome", "exposure") for part in ("shape", "rate")]
@@ -85,7 +77,6 @@ def test_a_new_item_is_where_its_users_hold_it(spark: SparkSession, fitted: Deco
     lam = item["exposure_shape"] / item["exposure_rate"]
     pi = users["exposure_shape"] / users["exposure_rate"]
     i = NAMES.items.index("10")
-    assert fitted.facts.form is not None
     problem = NAMES.problem({}, fitted.facts.form.of(np.tile(pi @ lam.T, (1, len(NAMES.items)))))
     assert_same(item["features"][0], np.linalg.solve(*ridge.item_system(problem, unknowns_of(fitted), i)), 1e-8)
 
@@ -102,7 +93,6 @@ def test_a_new_user_without_a_known_item_has_rated_nothing(spark: SparkSession, 
     items, idle = by_id(fitted.tables()[1]), np.zeros_like(NAMES.counts)
     lam = items["exposure_shape"] / items["exposure_rate"]
     drawn = np.tile(lam @ (folded["exposure_shape"] / folded["exposure_rate"])[0], (len(idle), 1))
-    assert fitted.facts.form is not None
     problem = replace(NAMES, counts=idle, ratings=idle).problem({}, fitted.facts.form.of(drawn))
     solution = np.linalg.solve(*ridge.user_system(problem, unknowns_of(fitted), 0))
     assert_same(np.append(folded["features"][0], folded["gamma"][0]), solution, 1e-8)
@@ -126,7 +116,6 @@ def test_what_cannot_be_folded_in_is_named(spark: SparkSession, fitted: Deconfou
 def test_new_items_of_a_loaded_poisson_model_match_the_reference(
     spark: SparkSession, stage_one: PoissonFactorizationModel, tmp_path: Path
 ) -> None:
-    """One more dense step moves them no further, and the file has all that it takes."""
     outcome(outcome="poisson", exposureModel=stage_one).fit(NAMES.frame(spark)).save(f"{tmp_path}/model")
     loaded = DeconfoundedMFModel.load(f"{tmp_path}/model")
     folded = loaded.foldInItems(NAMES.frame(spark))

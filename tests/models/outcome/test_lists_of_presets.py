@@ -19,8 +19,6 @@ CASE = "one-lucky-rating.csv"
 
 
 class Split(NamedTuple):
-    """Four fifths of a data set to fit to, and the rest."""
-
     train: Ratings
     held_out: dict[str, Array]
 

@@ -1,6 +1,5 @@
 """Rankings on the cluster against the dense reference's, whatever the chunks and pieces."""
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,7 +82,6 @@ def make_fitted(spark: SparkSession, confounder: bool) -> Fitted:
 
 @pytest.fixture(autouse=True, params=["here", "on the cluster"])
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """In the driver's process, as little work is done, and on the cluster."""
     where = str(request.param)
     if where != "here":
         monkeypatch.setattr(rank, "LOCAL_ROWS", 0)
@@ -91,10 +89,8 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 @pytest.fixture(scope="module")
-def fitted(spark: SparkSession) -> Iterator[Fitted]:
-    made = make_fitted(spark, confounder=True)
-    yield made
-    made.model.release()
+def fitted(spark: SparkSession) -> Fitted:
+    return make_fitted(spark, confounder=True)
 
 
 def rows_of(table: DataFrame) -> list[tuple[Any, ...]]:
@@ -103,7 +99,6 @@ def rows_of(table: DataFrame) -> list[tuple[Any, ...]]:
 
 
 def test_table_matches_the_dense_reference(fitted: Fitted) -> None:
-    """Equal scores by item; a user with fewer items left has fewer rows, one who has seen all has none."""
     assert rows_of(fitted.model.recommendationTable(1)) == fitted.expected(1, seen=False)
     table = fitted.model.recommendationTable(N_ITEMS + 1, fitted.seen)
     assert rows_of(table) == fitted.expected(N_ITEMS + 1, seen=True)
@@ -132,7 +127,6 @@ def test_without_exposures_their_part_is_zero_and_a_weight_of_them_refused(spark
     assert not classical.scores.confounder.any()
     with pytest.raises(ConfigError, match=r"exposureWeight: found 0.5, expected 0: the model has no exposure model"):
         classical.model.setExposureWeight(0.5).recommendationTable(2)
-    classical.model.release()
     with pytest.raises(ConfigError, match="exposureWeight"):
         DeconfoundedMF(adjustment="none", exposureWeight=0.5).fit(fitted.seen)
 
@@ -150,25 +144,15 @@ def test_seen_pairs_may_be_strange_or_told_twice(spark: SparkSession, fitted: Fi
     assert rows_of(fitted.model.recommendationTable(3, wide)) == fitted.expected(3, seen=True)
 
 
-# What may be recommended
-
-CATEGORIES = ["drama", "comedy", None, "drama", "drama"]
-
-
-def on_offer(spark: SparkSession) -> tuple[DataFrame, Array]:
-    """All items but every fourth, with categories; and the groups as the reference has them."""
-    groups = np.array([{"drama": 0, "comedy": 1, None: -1}[CATEGORIES[i % 5]] for i in range(N_ITEMS)])
-    rows = [(ITEMS[i], CATEGORIES[i % 5]) for i in range(N_ITEMS) if i % 4]
-    return frame_of(spark, [*rows, (999, "comedy")], "item int, category string"), groups
-
-
 def test_lists_keep_the_offer_and_a_limit_on_categories(
     spark: SparkSession, fitted: Fitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Chunks and pieces change nothing, down to pieces of two items, fewer than are asked for."""
     monkeypatch.setattr(rank, "CHUNK_ROWS", 6)
     monkeypatch.setattr(rank, "PIECE_COLS", 2)
-    items, groups = on_offer(spark)
+    categories = [("drama", "comedy", None, "drama", "drama")[i % 5] for i in range(N_ITEMS)]
+    groups = np.array([{"drama": 0, "comedy": 1, None: -1}[category] for category in categories])
+    rows = [(ITEMS[i], categories[i]) for i in range(N_ITEMS) if i % 4]
+    items = frame_of(spark, [*rows, (999, "comedy")], "item int, category string")
     left_out = fitted.seen_table | (np.arange(N_ITEMS) % 4 == 0)
     for most in (None, 2):
         table = fitted.model.recommendationTable(5, fitted.seen, items=items, maxPerCategory=most)
@@ -196,7 +180,6 @@ def expected_lists(fitted: Fitted, n: int) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def test_for_all_users_and_some(spark: SparkSession, fitted: Fitted) -> None:
-    """Best first. Users may be named twice; those who are not known have no list."""
     everyone = fitted.model.recommendForAllUsers(4, fitted.seen)
     assert dict(everyone.dtypes) == {"user": "string", "recommendations": "array<struct<item:int,rating:float>>"}
     assert lists_of(everyone) == expected_lists(fitted, 4)
@@ -207,7 +190,6 @@ def test_for_all_users_and_some(spark: SparkSession, fitted: Fitted) -> None:
 
 
 def test_for_all_items_and_some(spark: SparkSession, fitted: Fitted) -> None:
-    """The mirror image: the users who would like an item best, of those who have not seen it."""
     everything = fitted.model.recommendForAllItems(3, fitted.seen)
     assert dict(everything.dtypes) == {"item": "int", "recommendations": "array<struct<user:string,rating:float>>"}
     expected: dict[int, list[tuple[str, float]]] = {}
@@ -243,7 +225,6 @@ def test_what_cannot_be_ranked_is_refused(fitted: Fitted) -> None:
 
 
 def test_nobody_to_rank_for_and_nothing_to_rank(spark: SparkSession, fitted: Fitted) -> None:
-    """Tables without rows, of the same types as others."""
     strangers, nothing = frame_of(spark, [("nobody",)], "user string"), frame_of(spark, [(-1,)], "item int")
     for restricted in ({"users": strangers}, {"items": nothing}):
         empty = fitted.model.recommendationTable(2, fitted.seen, **restricted)

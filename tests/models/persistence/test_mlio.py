@@ -25,13 +25,11 @@ from tests.models.data_sets import by_id, cached
 
 
 def factors(spark: SparkSession, value: float) -> DataFrame:
-    """Of three ids, in two partitions."""
     rows = [(i, [value + i, 2.0], [1.0, 0.5]) for i in range(3)]
     return frame_of(spark, rows, "id int, shape array<double>, rate array<double>").repartition(2, "id")
 
 
 def exposure_model(spark: SparkSession, value: float) -> PoissonFactorizationModel:
-    """A model by hand, which ``value_of`` tells from another."""
     model = PoissonFactorizationModel(factors(spark, value), factors(spark, -value), [value])
     return model._setDefault(userCol="user", itemCol="item", exposureCol="a_hat")
 
@@ -54,7 +52,6 @@ def names_in(folder: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def first(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A saved model, to be copied."""
     path = tmp_path_factory.mktemp("saved") / "model"
     exposure_model(spark, 1.0).save(str(path))
     return path
@@ -67,7 +64,6 @@ def saved(first: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def released(spark: SparkSession) -> Iterator[None]:
-    """After the test Spark caches what it cached before."""
     before = cached(spark)
     yield
     assert cached(spark) == before
@@ -175,7 +171,6 @@ def test_rows_that_the_driver_can_not_see_are_refused(
 
 
 def edit(saved: Path, **changes: Any) -> None:
-    """Change the metadata, as another version would write them: with their checksum."""
     path = saved / "metadata" / "part-00000"
     metadata = json.loads(path.read_text()) | changes
     metadata.pop("sha256", None)
@@ -191,7 +186,6 @@ def edit_text(saved: Path, old: str, new: str) -> None:
 
 
 def edit_factors(saved: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
-    """Change the users' factors, as pandas would."""
     for part in (data_of(saved) / "frames" / "users").glob("*.parquet"):
         change(pd.read_parquet(part)).to_parquet(part)
         (part.parent / f".{part.name}.crc").unlink(missing_ok=True)
@@ -214,7 +208,6 @@ def cut(part: Path) -> None:
 
 
 def damage_parts(saved: Path, damage: Callable[[Path], Any]) -> None:
-    """The part files with rows, of the users."""
     parts = list((data_of(saved) / "frames" / "users").glob("*.parquet"))
     largest = max(part.stat().st_size for part in parts)
     for part in parts:
@@ -250,7 +243,6 @@ def test_half_a_model_is_told_as_such(
 
 @pytest.mark.usefixtures("released")
 def test_no_class_of_strangers_is_imported_while_a_model_is_loaded(spark: SparkSession, tmp_path: Path) -> None:
-    """Not for a part, and not for a stage of a pipeline that is a part."""
     path = tmp_path / "estimator"
     DeconfoundedMF(exposureModel=PoissonFactorization()).save(str(path))
     part = next(path.glob("data-*/params/exposureModel"))

@@ -45,11 +45,11 @@ class ListComposition(NamedTuple):
     @classmethod
     def of_counts(cls, lists: int, places: Array, ratings: Array) -> "ListComposition":
         """Describe lists by the places that hold each item, and by its training ratings, (I,) each."""
-        total = places.sum()
+        total = max(places.sum(), 1.0)  # without a place, each share is 0
         listed, rated = places @ ratings / total, ratings @ ratings / ratings.sum()
         rare, rarest = (float(places[ratings < few].sum() / total) for few in (RARE_BELOW, RAREST_BELOW))
         items, largest = int((places > 0).sum()), float(places.max() / lists)
-        return cls(lists, int(total), items, 0, rare, rarest, largest, float(listed / rated))
+        return cls(lists, int(places.sum()), items, 0, rare, rarest, largest, float(listed / rated))
 
     @property
     def measures(self) -> dict[MeasureKind, float]:

@@ -48,7 +48,7 @@ class ListComposition(NamedTuple):
         total = max(places.sum(), 1.0)  # without a place, each share is 0
         listed, rated = places @ ratings / total, ratings @ ratings / ratings.sum()
         rare, rarest = (float(places[ratings < few].sum() / total) for few in (RARE_BELOW, RAREST_BELOW))
-        items, largest = int((places > 0).sum()), float(places.max() / lists)
+        items, largest = int((places > 0).sum()), float(places.max() / max(lists, 1))
         return cls(lists, int(places.sum()), items, 0, rare, rarest, largest, float(listed / rated))
 
     @property

@@ -123,18 +123,21 @@ def measured(case: Case) -> dict[str, Any]:
             seen[name].append((seconds, cpu_seconds() - cpu, shuffled(spark)["shuffled_gb"] - sent))
             print(name, *(round(number, 2) for number in seen[name][-1]), file=sys.stderr, flush=True)
     ended = [name for name in fits if name not in not_ended]
-    found = {name: [round(median(turn), 2) for turn in zip(*seen[name][1:], strict=True)] for name in ended}
     names = "seconds", "cpu_seconds", "sent_gb"
+    medians = {name: [round(median(turn), 2) for turn in zip(*seen[name][1:], strict=True)] for name in ended}
+    found = {name: dict(zip(names, turn, strict=True)) for name, turn in medians.items()}
     ratios = {
         name: round(median(a[0] / b[0] for a, b in zip(seen[name][1:], seen["MLlib"][1:], strict=True)), 2)
         for name in ended
         if name != "MLlib"
     }
+    lost = lost_executors(spark)
+    told = [name for name in names if not (lost and name == "cpu_seconds")]  # those of the lost are not known
     return {
         **case._asdict(),
-        **{n: dict(zip(names, turn, strict=True)) for n, turn in found.items()},
+        **{n: {name: turn[name] for name in told} for n, turn in found.items()},
         "ratio": ratios,
-        "executors_lost": lost_executors(spark),
+        "executors_lost": lost,
         "not_ended": not_ended,
     }
 

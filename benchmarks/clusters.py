@@ -129,7 +129,7 @@ def measured(case: Case) -> dict[str, Any]:
     ratios = {
         name: round(median(a[0] / b[0] for a, b in zip(seen[name][1:], seen["MLlib"][1:], strict=True)), 2)
         for name in ended
-        if name != "MLlib"
+        if "MLlib" in ended and name != "MLlib"
     }
     lost = lost_executors(spark)
     told = [name for name in names if not (lost and name == "cpu_seconds")]  # those of the lost are not known

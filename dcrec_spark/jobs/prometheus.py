@@ -12,7 +12,6 @@ from typing import Any
 
 import structlog
 
-from dcrec_spark.errors import DataError
 from dcrec_spark.storage.local import LocalFiles
 
 _log = structlog.get_logger()
@@ -59,8 +58,8 @@ def write_metrics(path: str | None, facts: Mapping[str, Any]) -> None:
         return
     files = LocalFiles()
     try:
-        before = files.read(path).decode() if files.exists(path) else ""
+        before = files.read(path).decode() if Path(path).is_file() else ""
         files.make_directory(str(Path(path).parent))
         files.write(path, text_of(facts, before).encode())
-    except (OSError, UnicodeDecodeError, DataError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         _log.warning("the metrics of the run could not be written", setting="run.metrics_file", reason=str(error))

@@ -59,6 +59,12 @@ def test_all_settings_are_printed_as_a_file_that_a_job_takes(tmp_path: Path) -> 
     assert load_config(RetrainConfig, file) == load_config(RetrainConfig)
 
 
+def test_the_help_of_plan_shows_its_defaults_which_are_those_of_the_settings() -> None:
+    shown, settings = " ".join(dcrec_with("plan", "--help").output.split()), RetrainConfig()
+    for default in (settings.outcome.rank, settings.exposure.rank, settings.engine.precision, 4):
+        assert f"[default: {default}" in shown
+
+
 def test_what_is_no_command_or_option_is_refused() -> None:
     assert dcrec_with("retrian").exit_code == 2
     refused = dcrec_with("retrain", "--dryrun")

@@ -94,6 +94,10 @@ def test_the_file_is_replaced_after_each_run_and_keeps_the_time_of_the_last_succ
         assert value(text, "dcrec_run_finished_timestamp_seconds") == 1795140900.0 + 86400
         assert value(text, "dcrec_run_success_timestamp_seconds") == 1795140900.0
     assert [file.name for file in path.parent.iterdir()] == ["dcrec.prom"]
+    path.unlink()
+    path.symlink_to(tmp_path / "gone")
+    write_metrics(str(path), FACTS)
+    assert value(path.read_text(), "dcrec_run_published") == 1.0
     write_metrics(str(path.parent), FACTS)  # cannot be written, and fails no run
 
 

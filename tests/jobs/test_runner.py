@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
@@ -256,6 +257,19 @@ def test_a_full_disk_has_an_exit_code_of_its_own_and_names_the_places(
     assert re.search(rf"output\.path {output} \([\d,]+ MB free\); spark\.local\.dir \S+ \([\d,]+ MB", outcome.message)
     assert run_directory(output) == before
     assert names_in(output) == {"CURRENT", before.name}
+
+
+@pytest.mark.parametrize("for_people", [True, False])
+def test_the_log_masks_secrets_by_address_and_by_name_at_any_depth(
+    for_people: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logging(for_people)
+    options = {"url": "jdbc:x://me:lion@h/db", "each": [{"password": "tiger"}, ("token=puma", 7)]}
+    structlog.get_logger().warning("opened ftp://me:jaguar@h", api_key="lynx", options=options)
+    structlog.reset_defaults()
+    log = capsys.readouterr().err
+    assert "jdbc:x://me:***@h/db" in log
+    assert [secret for secret in ("lion", "tiger", "puma", "jaguar", "lynx") if secret in log] == []
 
 
 def test_signals_stop_a_run_once_and_a_published_one_never() -> None:

@@ -69,7 +69,11 @@ def test_a_damaged_run_is_marked_and_blocks_no_way_to_a_whole_one(output: Path) 
     assert ["run-02", "?", "current,", "damaged"] in rows_of(listed)
     assert "run-02 is damaged:" in listed.stdout
     (output / "CURRENT").write_text("?!")
-    assert ["run-03", "2026-11-03", "held"] in rows_of(dcrec_with("runs", *place))
+    listed = dcrec_with("runs", *place)
+    assert ["run-03", "2026-11-03", "held"] in rows_of(listed)
+    (warned,) = map(json.loads, listed.stderr.splitlines())
+    assert warned["level"] == "warning"
+    assert "CURRENT" in warned["event"]
     (output / "CURRENT").write_text("run-00")
     assert ["run-00", "?", "current,", "damaged"] in rows_of(dcrec_with("runs", *place))
     assert ["run-01", "2026-11-01", "current"] in rows_of(dcrec_with("rollback", "run-01", *place))

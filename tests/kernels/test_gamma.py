@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dcrec_spark.kernels.gamma import best_scale, moments, noise, over_relax
+from dcrec_spark.kernels.gamma import best_scale, geometric_mean, moments, noise, over_relax
 from tests.reference import poisson as dense
 from tests.reference.poisson import Array
 
@@ -30,6 +30,15 @@ def test_moments_are_both_in_one_pass(seed: int, prior_shape: float, prior_rate:
     np.testing.assert_allclose(np.log(means), dense.expected_log(shape, every_rate), rtol=1e-12, atol=1e-12)
     expected = -dense.gamma_terms(shape, every_rate, prior_shape, prior_rate)
     assert far == pytest.approx(expected, rel=1e-10, abs=1e-8)
+
+
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_the_product_of_two_geometric_means_is_above_0_and_others_are_as_they_were(precision: type) -> None:
+    shape, rate = np.array([[0.001, 1.0]], precision), np.ones(2, precision)
+    for means in (geometric_mean(shape, rate), moments(shape, rate, 0.3, 0.3)[0]):
+        assert means.dtype == precision
+        assert means[0, 0] * means[0, 0] > 0.0
+        assert means[0, 1] == pytest.approx(np.exp(-np.euler_gamma), rel=1e-6)
 
 
 @given(SEEDS, SEEDS, st.integers(1, 6))

@@ -55,7 +55,7 @@ def test_a_run_that_is_stopped_says_so_and_publishes_nothing(number: signal.Sign
 
 
 # Stage 1 takes several times as long as the second after which it is kept.
-LONG = {**SMALL, "exposure.max_iter": 1500, "exposure.rank": 8, "model.checkpoint_seconds": 1}
+LONG = {**SMALL, "exposure.max_iter": 3000, "exposure.rank": 8, "model.checkpoint_seconds": 1}
 LONG |= {"engine.precision": "float64", "input.format": "csv", "spark.master": "local[2]"}
 
 

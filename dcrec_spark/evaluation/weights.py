@@ -35,7 +35,7 @@ def weigh_by_exposure(
         The model is fitted without them: it would else know that they were seen.
     exposureCol : column of a_hat.
     weightCol : column to add: 1 / (1 - exp(-a_hat)), at most the cut, and null where a_hat is.
-    share : of the pairs, whose weight is not cut.
+    share : share of the pairs whose weight is not cut.
 
     Returns the columns of ``pairs``, and the weights. A Spark job counts them.
     Raises ConfigError: ``share`` is no share above 0. DataError: a column is missing, or there already.

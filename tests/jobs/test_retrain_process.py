@@ -54,8 +54,9 @@ def test_a_run_that_is_stopped_says_so_and_publishes_nothing(number: signal.Sign
     assert said[-1]["event"].startswith(f"stopped by {number.name}; nothing was published")
 
 
-LONG = {**SMALL, "exposure.max_iter": 300, "exposure.rank": 8, "model.checkpoint_seconds": 1}
-LONG |= {"input.format": "csv", "spark.master": "local[2]"}
+# Stage 1 takes several times as long as the second after which it is kept.
+LONG = {**SMALL, "exposure.max_iter": 3000, "exposure.rank": 8, "model.checkpoint_seconds": 1}
+LONG |= {"engine.precision": "float64", "input.format": "csv", "spark.master": "local[2]"}
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ anew from their Gamma posteriors, then the exposures.
 
 *p* is P(replicated < real), for a user and for the sum over users. Were the posterior the truth, it would be uniform.
 P is a point within the real one's place among the replications: the middle for the sum, a random one for a user.
+So it is never 0 or 1.
 Near 0: the exposures are less likely than the model expects. It is too sure of itself. Near 1: they are more likely
 than it expects. It spreads exposures over too many items, or expects too many of them, as with a rank too high for the
 data and its priors (each component adds its prior shape to every user's exposures).

@@ -1,5 +1,6 @@
 """Small DataFrames from rows of Python."""
 
+import gc
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType, _parse_datatype_string
 
 from dcrec_spark.spark.compat import frame_of_arrow
+from dcrec_spark.spark.lineage import unpersist_abandoned
 
 
 def frame_of(spark: SparkSession, rows: Iterable[Iterable[Any]], schema: str | StructType) -> DataFrame:
@@ -20,3 +22,10 @@ def frame_of(spark: SparkSession, rows: Iterable[Iterable[Any]], schema: str | S
     columns: list[Any] = list(zip(*rows, strict=True)) or [[] for _ in fields]
     arrays = [pa.array(column, to_arrow_type(field.dataType)) for column, field in zip(columns, fields, strict=True)]
     return frame_of_arrow(spark, pa.table(arrays, [field.name for field in fields]))
+
+
+def persisted(spark: SparkSession) -> set[int]:
+    """Numbers of the persisted RDDs. What fits left behind is let go of first, and not in the middle of a test."""
+    gc.collect()
+    unpersist_abandoned()
+    return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())

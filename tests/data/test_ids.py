@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.data.ids import encode, index_ids
 from dcrec_spark.errors import DataError
-from tests.frames import frame_of
+from tests.frames import frame_of, persisted
 
 
 def frame(spark: SparkSession, ids: list[object], kind: str, partitions: int = 3) -> DataFrame:
@@ -94,11 +94,11 @@ def test_encode_replaces_ids_by_indices_and_keeps_the_rest(spark: SparkSession) 
 
 
 def test_the_result_outlives_what_it_was_made_from(spark: SparkSession) -> None:
-    held = len(spark.sparkContext._jsc.getPersistentRDDs())
+    held = persisted(spark)
     source = frame(spark, list(range(1000)), "long").persist()
     result = index_ids(source, "id")
     source.unpersist(blocking=True)
     assert result.filter("id != idx").count() == 0
-    assert len(spark.sparkContext._jsc.getPersistentRDDs()) == held + 1
+    assert len(persisted(spark) - held) == 1
     result.unpersist(blocking=True)
-    assert len(spark.sparkContext._jsc.getPersistentRDDs()) == held
+    assert persisted(spark) == held

@@ -29,6 +29,7 @@ from tests.engine.toy_sides import (
     table,
     toy_sides,
 )
+from tests.frames import persisted
 
 # The exchange is tested without Spark, in test_exchange.py; here one layout of each kind, and more blocks than rows.
 LAYOUTS = [((2, 3), (True, False)), ((N_USERS + 2, N_ITEMS + 1), (False, False))]
@@ -104,11 +105,11 @@ def test_released_state_takes_its_own_data_along(spark: SparkSession, toy: ToySi
 def test_row_that_is_not_finite_leaves_nothing(spark: SparkSession, toy: ToySides, held: bool, entry: float) -> None:
     sides = toy((2, 3), (held, held))
     sides.users.frame.count()  # which caches it
-    before, cached = files_of(spark), len(spark.sparkContext._jsc.getPersistentRDDs())
+    before, cached = files_of(spark), persisted(spark)
     with pytest.raises(FitError, match=r"1 of 7 user factors are NaN or infinite"):
         sides.users.half_step(partial(spoil_one, key=int(sides.user_keys[4]), entry=entry))
     assert files_of(spark) == before
-    assert len(spark.sparkContext._jsc.getPersistentRDDs()) == cached
+    assert persisted(spark) == cached
 
 
 class PlannedSide(ClusterSide):

@@ -12,7 +12,7 @@ from dcrec_spark.config.sections import ValidationConfig
 from dcrec_spark.data.validation.row_rules import Window
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError
-from tests.frames import frame_of
+from tests.frames import frame_of, persisted
 
 NOW = 1_700_000_000
 DAY = 86_400
@@ -228,10 +228,10 @@ def test_a_cap_without_times_draws_by_seed_alone(spark: SparkSession) -> None:
     ],
 )
 def test_a_run_that_cannot_go_on_says_why(spark: SparkSession, data: Any, config: Any, words: str) -> None:
-    held = len(spark.sparkContext._jsc.getPersistentRDDs())
+    held = persisted(spark)
     with pytest.raises((ConfigError, DataError), match=words):
         check(spark, data, **config)
-    assert len(spark.sparkContext._jsc.getPersistentRDDs()) == held
+    assert persisted(spark) == held
 
 
 def test_equal_ratings_and_an_undeclared_scale_are_warnings(spark: SparkSession) -> None:
@@ -259,10 +259,10 @@ def test_missing_timestamps_are_counted_and_nanoseconds_are_understood(spark: Sp
 
 
 def test_limits_count_pairs_not_rows(spark: SparkSession) -> None:
-    held = len(spark.sparkContext._jsc.getPersistentRDDs())
+    held = persisted(spark)
     data = [("u1", "i1", "3")] * 3 + [("u2", "i1", "3"), ("u2", "i2", "3"), ("u3", "i1", "3"), ("u3", "i2", "3")]
     found = check(spark, data, duplicates="mean", min_ratings_per_user=2)
     assert found.reasons == {"too_few_ratings_user": 3}
     assert found.counts == {"rows_in": 7, "accepted": 4, "rejected": 3, "ratings": 4, "merged_duplicates": 0}
     found.unpersist()
-    assert len(spark.sparkContext._jsc.getPersistentRDDs()) == held
+    assert persisted(spark) == held

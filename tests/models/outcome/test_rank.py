@@ -13,7 +13,7 @@ from dcrec_spark.models.fitting.factors import completed
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.outcome import rank
 from dcrec_spark.models.outcome.tables import FactorTables
-from tests.frames import frame_of
+from tests.frames import frame_of, persisted
 from tests.reference import topn as dense
 from tests.reference.poisson import Array
 
@@ -136,10 +136,10 @@ def test_seen_pairs_may_be_strange_or_told_twice(spark: SparkSession, fitted: Fi
     strange = frame_of(
         spark, [("nobody", 0, 1.0), ("u02", 999, 1.0), (None, 0, 1.0), ("u01", 0, 1.0)], fitted.seen.schema
     )
-    before = set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
+    before = persisted(spark)
     table = fitted.model.recommendationTable(3, fitted.seen.union(strange))
     assert rows_of(table) == fitted.expected(3, seen=True)
-    assert set(spark.sparkContext._jsc.getPersistentRDDs().keySet()) == before  # ranking leaves nothing cached
+    assert persisted(spark) == before  # ranking leaves nothing cached
     wide = fitted.seen.selectExpr("user", "cast(item as long) as item")
     assert rows_of(fitted.model.recommendationTable(3, wide)) == fitted.expected(3, seen=True)
 

@@ -36,7 +36,7 @@ ratings = spark.createDataFrame(pairs, "user string, item long, rating double")
 new = spark.createDataFrame([("new", 1, 5.0), ("new", 2, 1.0)], ratings.schema)
 
 def fit(exchange):
-    where = {"exchange": exchange, "rank": 2, "maxIter": 3, "seed": 1, "numBlocks": 3}
+    where = {"exchange": exchange, "rank": 2, "maxIter": 3, "seed": 1, "numBlocks": 3, "precision": "float64"}
     return DeconfoundedMF(exposureModel=PoissonFactorization(**where), **where).fit(ratings)
 
 def answers_of(model):

@@ -23,6 +23,7 @@ from benchmarks.measure import clock_fit, measure_apart
 from benchmarks.peers import mllib
 from benchmarks.sizes import SHOWN, family, shuffled
 from dcrec_spark import DeconfoundedMF, PoissonFactorization
+from dcrec_spark.spark.failures import reason
 from dcrec_spark.spark.session import build_session
 
 ROUNDS = 2
@@ -118,7 +119,7 @@ def measured(case: Case) -> dict[str, Any]:
             try:
                 seconds = clock_fit(fits[name])
             except Exception as error:  # noqa: BLE001 - with little memory, that is a result
-                not_ended[name] = str(error).splitlines()[0]
+                not_ended[name] = reason(error)
                 continue
             seen[name].append((seconds, cpu_seconds() - cpu, shuffled(spark)["shuffled_gb"] - sent))
             print(name, *(round(number, 2) for number in seen[name][-1]), file=sys.stderr, flush=True)
@@ -132,7 +133,8 @@ def measured(case: Case) -> dict[str, Any]:
         if "MLlib" in ended and name != "MLlib"
     }
     lost = lost_executors(spark)
-    told = [name for name in names if not (lost and name == "cpu_seconds")]  # those of the lost are not known
+    # A lost executor takes the count of its CPU seconds with it.
+    told = [name for name in names if not (lost and name == "cpu_seconds")]
     return {
         **case._asdict(),
         **{n: {name: turn[name] for name in told} for n, turn in found.items()},

@@ -90,7 +90,7 @@ def _draw_growth(axes: Axes) -> None:
         axes.annotate(
             name,
             points[-1],
-            (4, 4 if key in ("MLlib", "float32") else -5),
+            (4, 4 if key in ("MLlib", "float64") else -5),
             textcoords="offset points",
             fontsize=8,
             va="center",

@@ -77,7 +77,7 @@ def cut(value: object, most: int = 200) -> str:
 
 
 @contextmanager
-def naming(setting: str) -> Iterator[None]:
+def prefix_errors(setting: str) -> Iterator[None]:
     """Put the name of a setting in front of errors about the data."""
     try:
         yield

@@ -25,7 +25,12 @@ def frame_of(spark: SparkSession, rows: Iterable[Iterable[Any]], schema: str | S
 
 
 def persisted(spark: SparkSession) -> set[int]:
-    """Numbers of the persisted RDDs. What fits left behind is let go of first, and not in the middle of a test."""
+    """Return the numbers of the persisted RDDs."""
+    return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
+
+
+def persisted_before(spark: SparkSession) -> set[int]:
+    """Do so after what other tests left behind is let go of, lest it goes in the middle of a test."""
     gc.collect()
     unpersist_abandoned()
-    return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
+    return persisted(spark)

@@ -11,7 +11,7 @@ from dcrec_spark.config.sections import FittingConfig, InputConfig, ReadingConfi
 from dcrec_spark.data.read import pin_snapshot, read_ratings, table_id
 from dcrec_spark.data.validation.row_rules import ALL_DAYS, Window
 from dcrec_spark.data.validation.validate import Validated, validate
-from dcrec_spark.errors import ConfigError, naming
+from dcrec_spark.errors import ConfigError, prefix_errors
 from dcrec_spark.jobs.job import Context, Job, ResultT
 from dcrec_spark.jobs.run_record import fingerprint
 from dcrec_spark.jobs.saved_model import SavedModel, load_model
@@ -46,7 +46,7 @@ def validate_other(context: Context[Any], raw: DataFrame, name: str) -> Validate
     # The limits on how many ratings a user or an item has are for fits.
     lifted = {"min_ratings_per_user": 1, "min_ratings_per_item": 1, "max_ratings_per_user": None}
     limits = context.config.validation.model_copy(update=lifted)
-    with naming(name):
+    with prefix_errors(name):
         valid = validate(raw, limits, to_fit=False)
     context.resources.callback(valid.unpersist)
     return valid

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from dcrec_spark.errors import ConfigError, DataError, naming
+from dcrec_spark.errors import ConfigError, DataError, prefix_errors
 from dcrec_spark.models.outcome.blend import AnyModel, BlendModel
 from dcrec_spark.models.outcome.model import DeconfoundedMFModel
 from dcrec_spark.models.persistence.directory import open_directory, read_metadata
@@ -54,7 +54,7 @@ def load_model(spark: SparkSession, path: str, setting: str) -> SavedModel:
         folder = f"{run}/{FOLDER}"
     _require_undamaged(files, folder, setting)
     where = files.uri(folder)
-    with naming(setting):
+    with prefix_errors(setting):
         is_blend = read_metadata(*open_directory(where, spark))["class"].endswith(f".{BlendModel.__name__}")
         model: AnyModel = BlendModel.load(where) if is_blend else DeconfoundedMFModel.load(where)
     parent, _, name = where.rpartition("/")
@@ -86,7 +86,7 @@ def _require_undamaged(files: Files, path: str, setting: str) -> None:
     """
     run, _, name = path.rpartition("/")
     if name == FOLDER and _is_of_a_run(files, run):
-        with naming(setting):
+        with prefix_errors(setting):
             check_manifest(files, run, f"{name}/")
 
 

@@ -27,9 +27,9 @@ def geometric_mean(shape: Floats, rate: Floats) -> Floats:
 
 
 def _with_positive_products(means: Floats) -> Floats:
-    """Raise means, in place, until the product of two is no 0: a rating is divided by a sum of such products.
+    """Raise means, in place, until no product of two is 0: ratings are divided by sums of such products.
 
-    In float32, a small prior shape reaches this bound: the mean of Gamma(0.01, 1) is e^-100.
+    In float32, small prior shapes reach this bound: the geometric mean of Gamma(0.01, 1) is e^-100.
     """
     return np.maximum(means, np.sqrt(np.finfo(means.dtype).tiny), out=means)
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dcrec_spark.data.ids import encode, index_ids
 from dcrec_spark.errors import DataError
-from tests.frames import frame_of, persisted
+from tests.frames import frame_of, persisted, persisted_before
 
 
 def frame(spark: SparkSession, ids: list[object], kind: str, partitions: int = 3) -> DataFrame:
@@ -94,7 +94,7 @@ def test_encode_replaces_ids_by_indices_and_keeps_the_rest(spark: SparkSession) 
 
 
 def test_the_result_outlives_what_it_was_made_from(spark: SparkSession) -> None:
-    held = persisted(spark)
+    held = persisted_before(spark)
     source = frame(spark, list(range(1000)), "long").persist()
     result = index_ids(source, "id")
     source.unpersist(blocking=True)

@@ -29,7 +29,7 @@ from tests.engine.toy_sides import (
     table,
     toy_sides,
 )
-from tests.frames import persisted
+from tests.frames import persisted, persisted_before
 
 # The exchange is tested without Spark, in test_exchange.py; here one layout of each kind, and more blocks than rows.
 LAYOUTS = [((2, 3), (True, False)), ((N_USERS + 2, N_ITEMS + 1), (False, False))]
@@ -105,7 +105,7 @@ def test_released_state_takes_its_own_data_along(spark: SparkSession, toy: ToySi
 def test_row_that_is_not_finite_leaves_nothing(spark: SparkSession, toy: ToySides, held: bool, entry: float) -> None:
     sides = toy((2, 3), (held, held))
     sides.users.frame.count()  # which caches it
-    before, cached = files_of(spark), persisted(spark)
+    before, cached = files_of(spark), persisted_before(spark)
     with pytest.raises(FitError, match=r"1 of 7 user factors are NaN or infinite"):
         sides.users.half_step(partial(spoil_one, key=int(sides.user_keys[4]), entry=entry))
     assert files_of(spark) == before

@@ -5,6 +5,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dcrec_spark import DeconfoundedMF, MetricSettings
+from dcrec_spark.evaluation.lists import ListComposition
 from dcrec_spark.evaluation.metrics import evaluate_ranking
 from dcrec_spark.local.fits import Exposure, Ratings, fit_outcome
 from dcrec_spark.local.lists import judge, rank_popular, rank_unseen
@@ -58,3 +59,8 @@ def test_metrics_are_those_of_spark(spark: SparkSession, ratings: Ratings) -> No
     assert here.as_dict() == pytest.approx(there.as_dict(), nan_ok=True)
     composition = {"catalogue_rare_share@3", "catalogue_rarest_share@3", "catalogue_largest_share@3"}
     assert composition <= here.as_dict().keys()
+
+
+def test_lists_without_a_place_have_shares_of_0() -> None:
+    described = ListComposition.of_counts(0, np.zeros(3, int), np.array([5, 1, 2]))
+    assert described == ListComposition(0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)

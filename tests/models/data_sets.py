@@ -15,6 +15,7 @@ from dcrec_spark import DeconfoundedMF, DeconfoundedMFModel, PoissonFactorizatio
 from dcrec_spark.kernels.gamma import noise
 from dcrec_spark.models.families.gaussian import INTERCEPT_REG
 from dcrec_spark.spark.compat import collect_arrow
+from dcrec_spark.spark.lineage import unpersist_abandoned
 from tests.frames import frame_of, persisted
 from tests.reference import exposure as dense_exposure
 from tests.reference import poisson, ridge
@@ -328,5 +329,5 @@ def by_id(factors: DataFrame) -> dict[str, Any]:
 
 def cached(spark: SparkSession) -> tuple[bool, set[int]]:
     """Whether Spark caches no plan, and the numbers of the persisted RDDs; what fits left behind is let go of first."""
-    left = persisted(spark)
-    return spark._jsparkSession.sharedState().cacheManager().isEmpty(), left
+    unpersist_abandoned()
+    return spark._jsparkSession.sharedState().cacheManager().isEmpty(), persisted(spark)

@@ -13,6 +13,7 @@ from dcrec_spark.spark.cancellation import end_work
 from dcrec_spark.spark.lineage import cache_while_used, fixed_placement
 from dcrec_spark.spark.planning import ADAPTIVE_CACHE, PARTITION_BYTES, SHUFFLE_PARTITIONS, few_partitions, rows_at_most
 from dcrec_spark.spark.session import jvm_limits
+from tests.frames import persisted
 from tests.spark.standalone import wait_for
 
 
@@ -94,10 +95,6 @@ def test_fits_that_overlap_leave_the_session_as_it_was(spark: SparkSession, befo
         assert spark.conf.get(ADAPTIVE) == (before or default)
     finally:
         spark.conf.set(ADAPTIVE, of_tests)
-
-
-def persisted(spark: SparkSession) -> set[int]:
-    return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
 
 
 def test_a_frame_is_cached_until_nobody_refers_to_it(spark: SparkSession) -> None:

@@ -19,7 +19,7 @@ from dcrec_spark.config.jobs import EvaluateConfig
 from dcrec_spark.config.sections import InputConfig
 from dcrec_spark.data.listed import read_titles_file
 from dcrec_spark.data.read import read_ratings
-from dcrec_spark.errors import ConfigError, DataError, naming
+from dcrec_spark.errors import ConfigError, DataError, prefix_errors
 from dcrec_spark.evaluation.baselines import GLOBAL_MEAN, ITEM_MEAN, POPULARITY, RANDOM
 from dcrec_spark.evaluation.distributions import counts_in_powers, histogram
 from dcrec_spark.evaluation.measures import Measure, MeasureKind
@@ -72,7 +72,7 @@ class Evaluate(ServingJob[EvaluateConfig, EvaluateInputs, ReportFacts]):
                 other = load_model(spark, settings.compare_with, "evaluation.compare_with")
                 context.resources.callback(other.model.release)
             ratings = open_ratings(context)
-            with naming(TEST):
+            with prefix_errors(TEST):
                 test = read_ratings(spark, test_input(context.config))
             for model in filter(None, (saved, other)):
                 require_ids_of(model.model, ratings, "input", ("user", "item"))

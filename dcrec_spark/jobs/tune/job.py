@@ -21,7 +21,7 @@ from rich.text import Text
 
 from dcrec_spark.config.jobs import TuneConfig
 from dcrec_spark.data.read import read_ratings
-from dcrec_spark.errors import ConfigError, DataError, FitError, naming
+from dcrec_spark.errors import ConfigError, DataError, FitError, prefix_errors
 from dcrec_spark.jobs.features import Features, open_features
 from dcrec_spark.jobs.inputs import input_line, open_ratings, other_input, validate_input, validate_other
 from dcrec_spark.jobs.job import Context, Finished, Job, Outputs
@@ -68,7 +68,7 @@ class Tune(Job[TuneConfig, TuneInputs, SearchResult]):
             )
         if config.tuning.validation_path is not None:
             given = other_input(config.input, config.tuning.validation_path, VALIDATION)
-            with naming(VALIDATION):
+            with prefix_errors(VALIDATION):
                 validation = read_ratings(context.spark, given)
         ratings = open_ratings(context)
         inputs = TuneInputs(ratings, validation, draw_candidates(config), open_features(context, ratings))

@@ -12,7 +12,7 @@ from dcrec_spark.config.sections import ValidationConfig
 from dcrec_spark.data.validation.row_rules import Window
 from dcrec_spark.data.validation.validate import Validated, validate
 from dcrec_spark.errors import ConfigError, DataError
-from tests.frames import frame_of, persisted
+from tests.frames import frame_of, persisted, persisted_before
 
 NOW = 1_700_000_000
 DAY = 86_400
@@ -228,7 +228,7 @@ def test_a_cap_without_times_draws_by_seed_alone(spark: SparkSession) -> None:
     ],
 )
 def test_a_run_that_cannot_go_on_says_why(spark: SparkSession, data: Any, config: Any, words: str) -> None:
-    held = persisted(spark)
+    held = persisted_before(spark)
     with pytest.raises((ConfigError, DataError), match=words):
         check(spark, data, **config)
     assert persisted(spark) <= held  # a table of another test may go, if it is of the same rows
@@ -259,7 +259,7 @@ def test_missing_timestamps_are_counted_and_nanoseconds_are_understood(spark: Sp
 
 
 def test_limits_count_pairs_not_rows(spark: SparkSession) -> None:
-    held = persisted(spark)
+    held = persisted_before(spark)
     data = [("u1", "i1", "3")] * 3 + [("u2", "i1", "3"), ("u2", "i2", "3"), ("u3", "i1", "3"), ("u3", "i2", "3")]
     found = check(spark, data, duplicates="mean", min_ratings_per_user=2)
     assert found.reasons == {"too_few_ratings_user": 3}

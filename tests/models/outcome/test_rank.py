@@ -13,7 +13,7 @@ from dcrec_spark.models.fitting.factors import completed
 from dcrec_spark.models.fitting.facts import FitFacts, OutcomeFacts
 from dcrec_spark.models.outcome import rank
 from dcrec_spark.models.outcome.tables import FactorTables
-from tests.frames import frame_of, persisted
+from tests.frames import frame_of, persisted, persisted_before
 from tests.reference import topn as dense
 from tests.reference.poisson import Array
 
@@ -136,7 +136,7 @@ def test_seen_pairs_may_be_strange_or_told_twice(spark: SparkSession, fitted: Fi
     strange = frame_of(
         spark, [("nobody", 0, 1.0), ("u02", 999, 1.0), (None, 0, 1.0), ("u01", 0, 1.0)], fitted.seen.schema
     )
-    before = persisted(spark)
+    before = persisted_before(spark)
     table = fitted.model.recommendationTable(3, fitted.seen.union(strange))
     assert rows_of(table) == fitted.expected(3, seen=True)
     assert persisted(spark) == before  # ranking leaves nothing cached

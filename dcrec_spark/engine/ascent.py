@@ -6,7 +6,6 @@ The loop owns the states, the checkpoints, the history and the early stop.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -112,9 +111,7 @@ class LiveStates:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.keep_only(())
 
     def add(self, state: State) -> State:

@@ -17,8 +17,6 @@ ScoresOf = Callable[[KernelInput, Array], Arrays]
 class Steps(ABC):
     """Coordinate ascent of one model.
 
-    Attributes
-    ----------
     stage : its name in logs and errors.
     rises : whether the objective is a bound to raise, not a loss to lower.
     accelerates : whether strides may be long, else all steps are plain.

@@ -33,14 +33,9 @@ TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 class PublishedRun:
     """A published run.
 
-    Attributes
-    ----------
-    run_id : str
-        Its name. The tables hold it as a column.
-    directory : str
-        The URI of its directory: each table is a directory of Parquet files in there.
-    record : dict
-        Content of ``run.json``: status, counts, warnings, timings, configuration.
+    run_id : its name. The tables hold it as a column.
+    directory : the URI of its directory: each table is a directory of Parquet files in there.
+    record : content of ``run.json``: status, counts, warnings, timings, configuration.
 
     Examples
     --------
@@ -57,16 +52,10 @@ class PublishedRun:
 def current_run(output: str, spark: SparkSession | None = None) -> PublishedRun:
     """Return the run that readers of an output directory are to read.
 
-    Parameters
-    ----------
-    output : str
-        The directory that the jobs publish to, ``output.path`` in their configuration.
-    spark : SparkSession, optional
-        Needed for paths other than local ones, ``hdfs://`` for one.
+    output : the directory that the jobs publish to, ``output.path`` in their configuration.
+    spark : needed for paths other than local ones, ``hdfs://`` for one.
 
-    Raises
-    ------
-    DataError : nothing is published there, or ``CURRENT`` names no run.
+    Raises DataError: nothing is published there, or ``CURRENT`` names no run.
 
     Examples
     --------
@@ -98,25 +87,14 @@ def newest_of(run_ids: Iterable[str]) -> str | None:
 def read_current(spark: SparkSession, output: str, table: str) -> DataFrame:
     """Read a table of the current run.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        Session to read with.
-    output : str
-        The directory that the jobs publish to, ``output.path`` in their configuration.
-    table : str
-        ``recommendations``, ``user_factors``, ``item_factors``, ``metrics``, ``rejects``, ``runs``, ...
+    spark : session to read with.
+    output : the directory that the jobs publish to, ``output.path`` in their configuration.
+    table : ``recommendations``, ``user_factors``, ``item_factors``, ``metrics``, ``rejects``, ``runs``, ...
 
-    Returns
-    -------
-    DataFrame
-        Rows of the table. It stays on the run that it was opened on, whatever is published later, until
-        ``output.keep`` removes that run.
-
-    Raises
-    ------
-    DataError : nothing is published there, or the run has no such table.
-    ConfigError : ``table`` cannot be a table's name.
+    Returns rows of the table. The frame stays on the run that it was opened on, whatever is published later, until
+    ``output.keep`` removes that run.
+    Raises DataError: nothing is published there, or the run has no such table. ConfigError: ``table`` cannot be a
+    table's name.
 
     Examples
     --------

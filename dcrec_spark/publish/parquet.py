@@ -22,8 +22,8 @@ commit is. ``dcrec rollback`` goes back to an older run. The run_ids of jobs ris
 says, so their order is that of publication.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -215,11 +215,9 @@ class ParquetSink(DirectorySink):
                 raise self.removal_error(run_id)
             files.write(f"{root}/{CURRENT}", f"{run_id}\n".encode())
 
-    @contextmanager
-    def publishing(self) -> Iterator[None]:
+    def publishing(self) -> AbstractContextManager[None]:
         """Hold the lock of those who publish to several places, of which this one is the last."""
-        with self.files.lock(f"{self.root}/{PUBLISHING}"):
-            yield
+        return self.files.lock(f"{self.root}/{PUBLISHING}")
 
     def remove_leftovers(self) -> None:
         remove_stale(self.files, self.root, (STAGING_PREFIX, TEMPORARY_PREFIX))

@@ -7,8 +7,7 @@ recomputation and not the job. ``checkpoint`` writes the frame reliably and ends
 
 import atexit
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Lock
@@ -31,11 +30,9 @@ _MANY = 1 << 20
 _PLANNING = {"spark.sql.adaptive.enabled": "false"}
 
 
-@contextmanager
-def fixed_placement(spark: SparkSession) -> Iterator[None]:
+def fixed_placement(spark: SparkSession) -> AbstractContextManager[None]:
     """Plan so that blocks stay where they are. The session's settings are restored afterwards."""
-    with borrow(spark, _PLANNING):
-        yield
+    return borrow(spark, _PLANNING)
 
 
 def cores(spark: SparkSession) -> int:

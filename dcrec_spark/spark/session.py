@@ -54,17 +54,13 @@ def build_session(
 ) -> SparkSession:
     """Return the active session, or make one.
 
-    Parameters
-    ----------
     app_name : shown in Spark's UI. ``spark-submit --name`` wins over it.
     master : where to run, unless ``spark-submit`` was given a master. By default ``local[*]``.
     conf : Spark settings by full name. They win over those of ``spark-submit`` and of the defaults files, as
         settings made in code do in Spark. Only the master given to ``spark-submit`` wins. A session that is
         active already takes those that can change while it runs.
 
-    Raises
-    ------
-    ConfigError : This version of Spark is not supported, or there is no Java 17 or 21 to start it with.
+    Raises ConfigError: this version of Spark is not supported, or there is no Java 17 or 21 to start it with.
 
     Examples
     --------

@@ -19,7 +19,6 @@ PACKED  ?= jobs,warehouse
 PACKAGE := pyproject.toml conf/constraints.txt $(shell find dcrec_spark conf -type f -not -name '*.pyc')
 CODE    := dcrec_spark jobs studies examples tests benchmarks docs/hooks
 
-.DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-gate test-spark two-weeks promises lint format bench soak reproduce pack jars docs clean
 test test-all test-gate test-spark two-weeks promises: export JDK_JAVA_OPTIONS ?= $(QUICK_JVM)
 

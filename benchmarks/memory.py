@@ -1,4 +1,4 @@
-"""Peak memory of the driver, Python and JVM, while the number of ratings grows tenfold.
+"""Peak memory of the driver, Python and JVM, of a fit of both stages.
 
 The executors are processes of their own (local-cluster), so that the driver's share can be seen:
 
@@ -21,7 +21,7 @@ ITERATIONS = 3
 def peaks(path: Path) -> dict[str, float]:
     """MB of this process and of the JVM it started, at their highest, for one fit of both stages."""
     spark = build_session(
-        "memory", "local-cluster[2,1,4096]", {"spark.driver.memory": "2g", "spark.executor.memory": "4g"}
+        "memory", "local-cluster[2,1,6144]", {"spark.driver.memory": "2g", "spark.executor.memory": "6g"}
     )
     spark.sparkContext.setCheckpointDir(str(path.parent / "checkpoints"))
     ratings = spark.read.parquet(str(path))

@@ -39,6 +39,8 @@ WORKER_BYTES = 0.5 * GB
 _COPIES = 6
 # JVM of an executor before it holds data; share of the heap that Spark uses for data; cached data for each executor.
 _JVM_BYTES, _DATA_SHARE, _CACHED_BYTES = GB, 0.6, 8 * GB
+# Of the heap, what Spark keeps for itself. A plan below so many JVMs without data is for little data.
+_RESERVED_BYTES, _LITTLE_DATA = 300 * MB, 1.25
 # A pair with its ids in a shuffle, and a row's id and index in the cache.
 _PAIR_IN_SHUFFLE, _ID_BYTES = 64, 100
 _CHECKPOINT_INTERVAL = 10
@@ -171,3 +173,20 @@ def plan_cluster(size: Size, cores: int, executors: int | None = None) -> Cluste
     held = sum(n * row_bytes for n in (size.users, size.items) if n * row_bytes <= _HELD_BYTES)
     driver = _DRIVER_BYTES + _HELD_COPIES * held
     return ClusterPlan(executors, cores, heap, overhead, disk, driver, sent / executors)
+
+
+def short_of_memory(size: Size, of_task: float, tasks: int, cores: int) -> str | None:
+    """Return what to change if executors have less heap than :func:`plan_cluster` gives them. None: they have enough.
+
+    of_task, tasks : of :func:`least_blocks`. cores : of the whole cluster.
+    """
+    heap = of_task * tasks / _DATA_SHARE + _RESERVED_BYTES
+    plan = plan_cluster(size, tasks, max(1, cores // tasks))
+    # A JVM that does not know its memory says nothing, and for little data any heap is enough.
+    if not of_task or heap >= plan.heap or plan.heap < _LITTLE_DATA * _JVM_BYTES:
+        return None
+    return (
+        f"executors may run out of memory: a heap of {heap / GB:.1f} GB is found, and {plan.heap / GB:.1f} GB are "
+        f"planned for {size.ratings:,} ratings of {size.users:,} users and {size.items:,} items. Set "
+        f"spark.executor.memory={ceil(plan.heap / MB)}m (in local mode spark.driver.memory), or more executors"
+    )

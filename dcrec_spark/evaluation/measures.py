@@ -204,3 +204,7 @@ class MetricSettings:
         if measure.kind in ERRORS and self.clip:
             return f"{measure}(clipped to {self.clip[0]:g}..{self.clip[1]:g})"
         return str(measure)
+
+
+# The defaults of functions.
+PLAIN_COLUMNS, USUAL_METRICS = Columns(), MetricSettings()

@@ -19,20 +19,17 @@ from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError, DataError
 from dcrec_spark.evaluation.entries import ranking_tally, rating_tally
 from dcrec_spark.evaluation.lists import ListComposition, describe_lists
-from dcrec_spark.evaluation.measures import Columns, Measure, MeasureKind, MetricSettings
+from dcrec_spark.evaluation.measures import PLAIN_COLUMNS, USUAL_METRICS, Columns, Measure, MeasureKind, MetricSettings
 from dcrec_spark.evaluation.result import Metrics, Score
 from dcrec_spark.evaluation.tally import GROUP, NOTHING, Sums, add_up, add_up_here
 from dcrec_spark.models.fitting.checks import require_columns
-
-_PLAIN = Columns()
-_USUAL = MetricSettings()
 
 
 def evaluate(
     predictions: DataFrame,
     models: Mapping[str, str] | str = "prediction",
-    columns: Columns = _PLAIN,
-    settings: MetricSettings = _USUAL,
+    columns: Columns = PLAIN_COLUMNS,
+    settings: MetricSettings = USUAL_METRICS,
     catalogue_size: int | None = None,
 ) -> Metrics:
     """Ranking metrics over each user's test items, errors over test ratings and over items.
@@ -73,8 +70,8 @@ def evaluate_groups(
     predictions: DataFrame,
     group: Column,
     models: Mapping[str, str] | str = "prediction",
-    columns: Columns = _PLAIN,
-    settings: MetricSettings = _USUAL,
+    columns: Columns = PLAIN_COLUMNS,
+    settings: MetricSettings = USUAL_METRICS,
     catalogue_size: int | None = None,
 ) -> dict[int, Metrics]:
     """Metrics of the rows of each group, a whole number, in one pass over all: :func:`evaluate` of each."""
@@ -101,7 +98,7 @@ def evaluate_groups(
 def evaluate_arrays(
     pairs: Mapping[str, Array],
     predictions: Mapping[str, Array],
-    settings: MetricSettings = _USUAL,
+    settings: MetricSettings = USUAL_METRICS,
     catalogue_size: int | None = None,
 ) -> Metrics:
     """Metrics of arrays in this process, without Spark. Numbers and errors are those of :func:`evaluate`.
@@ -112,7 +109,7 @@ def evaluate_arrays(
     """
     columns = {f"prediction_{number}": column for number, column in enumerate(predictions.values())}
     sums = add_up_here(rating_tally(pa.table({**pairs, **columns}), settings), settings)
-    return _rating_metrics(sums, {name: name for name in predictions}, _PLAIN, settings, catalogue_size)
+    return _rating_metrics(sums, {name: name for name in predictions}, PLAIN_COLUMNS, settings, catalogue_size)
 
 
 def _rating_metrics(
@@ -131,8 +128,8 @@ def evaluate_ranking(
     test: DataFrame,
     catalogue_size: int,
     model: str = "model",
-    columns: Columns = _PLAIN,
-    settings: MetricSettings = _USUAL,
+    columns: Columns = PLAIN_COLUMNS,
+    settings: MetricSettings = USUAL_METRICS,
     training: DataFrame | None = None,
 ) -> Metrics:
     """Metrics of lists drawn from the whole catalogue, against test ratings.
@@ -186,7 +183,7 @@ def ranking_metrics(
     entries : as :func:`dcrec_spark.evaluation.entries.ranking_tally` takes them.
     """
     sums = add_up_here(ranking_tally(entries, settings), settings)
-    return _ranking_metrics(sums, catalogue_size, model, _PLAIN, settings, composition)
+    return _ranking_metrics(sums, catalogue_size, model, PLAIN_COLUMNS, settings, composition)
 
 
 def _ranking_metrics(
@@ -219,7 +216,7 @@ def _entries(frame: DataFrame, user: str, item: str, rank: str | None = None, ra
 
 
 def join_predictions(
-    frames: Mapping[str, DataFrame], columns: Columns = _PLAIN, prediction: str = "prediction"
+    frames: Mapping[str, DataFrame], columns: Columns = PLAIN_COLUMNS, prediction: str = "prediction"
 ) -> DataFrame:
     """Predictions of several models for the same test ratings, side by side.
 

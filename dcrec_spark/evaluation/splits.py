@@ -25,9 +25,8 @@ from pyspark.sql.types import DateType, IntegralType, TimestampType
 
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.errors import ConfigError, DataError
-from dcrec_spark.evaluation.measures import Columns
+from dcrec_spark.evaluation.measures import PLAIN_COLUMNS, Columns
 
-_PLAIN = Columns()
 _PART = "__part"
 _HASH_BITS = 53  # what a double holds exactly
 # The search for a cut in time counts the ratings of so many spans, and brings the counts to the driver.
@@ -55,7 +54,7 @@ class HeldOut(NamedTuple):
 
 
 def split_pairs(
-    ratings: DataFrame, shares: Sequence[float], seed: int = 0, columns: Columns = _PLAIN
+    ratings: DataFrame, shares: Sequence[float], seed: int = 0, columns: Columns = PLAIN_COLUMNS
 ) -> list[DataFrame]:
     """Split pairs of a user and an item, each by its hash alone.
 
@@ -79,7 +78,7 @@ def split_pairs(
 
 
 def split_within_users(
-    ratings: DataFrame, shares: Sequence[float], seed: int = 0, columns: Columns = _PLAIN
+    ratings: DataFrame, shares: Sequence[float], seed: int = 0, columns: Columns = PLAIN_COLUMNS
 ) -> list[DataFrame]:
     """Split each user's ratings at exact counts, in the order of their hashes.
 
@@ -103,7 +102,7 @@ def split_by_time(
     timestamp: str = "timestamp",
     within_users: bool = False,
     seed: int = 0,
-    columns: Columns = _PLAIN,
+    columns: Columns = PLAIN_COLUMNS,
 ) -> list[DataFrame]:
     """Split into parts that follow each other in time, the oldest first.
 
@@ -136,7 +135,7 @@ def split_by_time(
 
 
 def hold_out_users(
-    ratings: DataFrame, share: float, fold_in: float = 0.8, seed: int = 0, columns: Columns = _PLAIN
+    ratings: DataFrame, share: float, fold_in: float = 0.8, seed: int = 0, columns: Columns = PLAIN_COLUMNS
 ) -> HeldOut:
     """Take a share of the users out of training. Some of their ratings are for folding in, the others for the test.
 

@@ -14,12 +14,10 @@ from pyspark.sql import functions as F
 from dcrec_spark.data.quoting import quoted
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.evaluation.measures import Columns, MetricSettings
+from dcrec_spark.evaluation.measures import PLAIN_COLUMNS, USUAL_METRICS, Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_groups
 from dcrec_spark.evaluation.result import Metrics
 
-_PLAIN = Columns()
-_USUAL = MetricSettings()
 _COUNT, _STRATUM = "__training_ratings", "__stratum"
 
 
@@ -61,8 +59,8 @@ def evaluate_strata(
     predictions: DataFrame,
     training: DataFrame,
     models: Mapping[str, str] | str = "prediction",
-    columns: Columns = _PLAIN,
-    settings: MetricSettings = _USUAL,
+    columns: Columns = PLAIN_COLUMNS,
+    settings: MetricSettings = USUAL_METRICS,
     most: int = 3,
 ) -> list[Stratum]:
     """Measure predictions by the activity of users, and by the popularity of items.

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from dcrec_spark.engine.cells import Array
 from dcrec_spark.errors import ConfigError
-from dcrec_spark.evaluation.measures import Columns, MetricSettings
+from dcrec_spark.evaluation.measures import PLAIN_COLUMNS, Columns, MetricSettings
 from dcrec_spark.evaluation.metrics import evaluate_arrays
 from dcrec_spark.evaluation.result import Metrics
 from dcrec_spark.kernels.random import keys_of
@@ -20,7 +20,6 @@ from dcrec_spark.spark.compat import collect_arrow
 
 # Each rating takes 40 bytes on its way to the driver; a sweep over so many takes a second or two.
 MOST_RATINGS = 5_000_000
-_PLAIN = Columns()
 
 
 class Gathered(NamedTuple):
@@ -55,7 +54,9 @@ class Gathered(NamedTuple):
         return evaluate_arrays(table, predictions, settings, len(train.item_key))
 
 
-def gather(train: DataFrame, held_out: DataFrame, columns: Columns = _PLAIN, most: int = MOST_RATINGS) -> Gathered:
+def gather(
+    train: DataFrame, held_out: DataFrame, columns: Columns = PLAIN_COLUMNS, most: int = MOST_RATINGS
+) -> Gathered:
     """Bring both parts of a data set to the driver. Raises ConfigError: they have more than ``most`` ratings."""
     rows = _plain(train, columns, False).unionByName(_plain(held_out, columns, True))
     table = collect_arrow(rows.limit(most + 1))

@@ -1,4 +1,4 @@
-"""Parameters of the reference have their own types and defaults, and fields of dataclasses a line each."""
+"""Defaults of the reference are shown by their values. Each parameter or field has a line, each outcome a paragraph."""
 
 import importlib
 import re
@@ -10,6 +10,8 @@ from dcrec_spark import Columns, MetricSettings
 
 # A field as the text of a dataclass describes it, ``low, high : the ends``, at the start of a line or of a sentence.
 FIELD = re.compile(r"(?:^|(?<=\.) )((?:\w+, )*\w+) : ", re.MULTILINE)
+# Where a text turns to what is returned or raised: a paragraph of its own.
+OUTCOME = re.compile(r"\n(?=(?:Returns|Raises) )")
 
 
 class Parameters(griffe.Extension):
@@ -29,9 +31,7 @@ def _mend(owner: griffe.Module | griffe.Class) -> None:
         if isinstance(member, griffe.Function | griffe.Class) and member.docstring:
             for section in member.docstring.parsed:
                 if section.kind is griffe.DocstringSectionKind.text:
-                    section.value = FIELD.sub(r"\n* `\1`: ", section.value)
-                if section.kind is griffe.DocstringSectionKind.parameters:
-                    _mend_section(section.value, member.parameters)
+                    section.value = OUTCOME.sub("\n\n", FIELD.sub(r"\n* `\1`: ", section.value))
 
 
 def _show_values(function: griffe.Function) -> None:
@@ -42,12 +42,3 @@ def _show_values(function: griffe.Function) -> None:
                 parameter.default = repr(value)
             elif isinstance(value, Columns | MetricSettings):
                 parameter.default = f"{type(value).__name__}()"
-
-
-def _mend_section(described: list[griffe.DocstringParameter], signature: griffe.Parameters) -> None:
-    texts = [one.description for one in described]
-    for one in described:
-        if one.name in signature:
-            one.value = signature[one.name].default
-            if texts.count(one.description) > 1:
-                one.annotation = signature[one.name].annotation

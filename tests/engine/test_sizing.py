@@ -7,12 +7,14 @@ from dcrec_spark.engine.build import build_process_side
 from dcrec_spark.engine.sizing import (
     BYTES_OF_A_PAIR,
     GB,
+    MB,
     Size,
     block_count,
     least_blocks,
     most_heavy,
     pairs_of_a_row,
     plan_cluster,
+    short_of_memory,
 )
 
 # Peak of a Python worker in GB, of whole fits over blocks on two cores: users, items, ratings, both ranks.
@@ -53,6 +55,21 @@ def test_blocks_are_cut_until_each_fits() -> None:
     assert most_heavy(22) > most_heavy(202) >= 1
     for a_hats in (0, 1, 2):  # an item that is not heavy has room in a block
         assert least_blocks(10, 10, ratings=pairs_of_a_row(2, a_hats), width=2, a_hats=a_hats) == 1
+
+
+def test_executors_with_too_little_heap_are_told_what_the_fit_needs() -> None:
+    """Two executors of 4 GB did run out of memory, and two of 6 GB did not."""
+    size = Size(700_000, 50_000, 100_000_000, rank=50, number_bytes=4)
+    data_of = {heap: 0.6 * (heap * GB - 300 * MB) for heap in (4, 6)}
+    planned = plan_cluster(size, cores=1, executors=2)
+    assert 4 * GB < planned.heap < 6 * GB
+    told = short_of_memory(size, data_of[4], tasks=1, cores=2)
+    assert told is not None
+    assert "a heap of 4.0 GB is found, and 4.2 GB are planned for 100,000,000 ratings" in told
+    assert f"spark.executor.memory={planned.conf()['spark.executor.memory']}" in told
+    assert short_of_memory(size, data_of[6], tasks=1, cores=2) is None
+    assert short_of_memory(size, 0.0, tasks=1, cores=2) is None  # unknown
+    assert short_of_memory(Size(20_000, 5_000, 100_000), 0.6 * (GB - 300 * MB), tasks=1, cores=2) is None  # little data
 
 
 def test_pairs_take_their_bytes_in_both_blocks() -> None:

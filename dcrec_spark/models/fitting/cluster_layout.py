@@ -18,7 +18,7 @@ from dcrec_spark.engine.cells import Arrays, unpack
 from dcrec_spark.engine.cluster import ClusterSide
 from dcrec_spark.engine.heavy_items import Heavy
 from dcrec_spark.engine.sides import State
-from dcrec_spark.engine.sizing import block_count, least_blocks, most_heavy
+from dcrec_spark.engine.sizing import Size, block_count, least_blocks, most_heavy, short_of_memory
 from dcrec_spark.models.families.base import Remembered, Tabled
 from dcrec_spark.models.fitting.checks import Checked, duplicate_pair, require_two, unknown_side
 from dcrec_spark.models.fitting.factors import TablePart, factor_rows, factor_schema, place_factors
@@ -130,9 +130,13 @@ def lay_out_on_cluster(
             require_two(rows)
         resources.enter_context(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
         number_bytes = np.dtype(settings.precision).itemsize
-        sizes = nonzeros, settings.width, *task_memory(spark), number_bytes, settings.a_hats
+        memory, n_cores = task_memory(spark), cores(spark)
+        sizes = nonzeros, settings.width, *memory, number_bytes, settings.a_hats
         least = {name: least_blocks(rows[name], rows[other], *sizes) for name, other in OTHER.items()}
-        n_blocks = {n: block_count(rows[n], cores(spark), settings.blocks, least[n]) for n in rows}
+        n_blocks = {n: block_count(rows[n], n_cores, settings.blocks, least[n]) for n in rows}
+        size = Size(rows["user"], rows["item"], nonzeros, settings.width // 2 - 1, 0, number_bytes)
+        if short := short_of_memory(size, *memory, n_cores):
+            _log.warning(short)
         indexed = partial(encode, pairs, ids["user"], ids["item"])
         items = _heavy_items(indexed, rows["user"], settings)
         plans, heavies = {}, {"user": (None, items), "item": (items, None)}

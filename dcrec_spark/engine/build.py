@@ -34,7 +34,7 @@ class BlockPlan(NamedTuple):
     n_blocks : of the side. source : rows and blocks of the other side. values : columns that become arrays of the
     blocks. dtype : "float64" or "float32", the precision of the values. Stored in less where nothing is lost.
     own, others : the heavy rows of the side and of the other one (:mod:`dcrec_spark.engine.heavy_items`). None: none.
-    held_out : whether pairs say that they are held out.
+    held_out : whether pairs say that they are held out. on_disk : of :class:`dcrec_spark.engine.cluster.ClusterSide`.
     """
 
     n_blocks: int
@@ -44,6 +44,7 @@ class BlockPlan(NamedTuple):
     own: Heavy | None = None
     others: Heavy | None = None
     held_out: bool = False
+    on_disk: bool = False
 
     @property
     def columns(self) -> list[str]:
@@ -101,7 +102,8 @@ def build_cluster_side(name: str, cells: DataFrame, ids: DataFrame, n_rows: int,
 
     parts = cells.where(F.col("side") == name).drop("side").unionByName(rows.mapInArrow(split, PART_SCHEMA))
     built = compat.place(parts, plan.n_blocks, "block").mapInArrow(build, BLOCK_SCHEMA)
-    return ClusterSide(name, n_rows, plan.n_blocks, cache_blocks(built, plan.n_blocks))
+    cached = cache_blocks(built, plan.n_blocks, plan.on_disk)
+    return ClusterSide(name, n_rows, plan.n_blocks, cached, on_disk=plan.on_disk)
 
 
 def _portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

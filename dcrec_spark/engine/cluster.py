@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import pyarrow as pa
-from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -40,7 +39,7 @@ class ClusterSide:
 
     frame : one row for each block, in the partition of its number: ``block int, ..., data binary``.
     broadcasts : whether the driver collects and broadcasts the results of this side, else they stay on the cluster.
-    lent : whether the blocks are another's, who frees them.
+    lent : whether the blocks are another's, who frees them. on_disk : whether blocks and results stay out of memory.
     """
 
     name: str
@@ -49,6 +48,7 @@ class ClusterSide:
     frame: DataFrame
     broadcasts: bool = False
     lent: bool = False
+    on_disk: bool = False
 
     def half_step(self, kernel: Kernel, source: State | None = None, previous: State | None = None) -> State:
         """Update every row: one Spark job, and one exchange if a result that stays on the cluster is read."""
@@ -57,7 +57,7 @@ class ClusterSide:
             if self.broadcasts:
                 state = collected_state(messages.from_table(collect_arrow(outbox)))
             else:
-                cached = keep(outbox)
+                cached = keep(outbox, self.on_disk)
                 to_driver = messages.from_table(collect_arrow(cached.rows.where(_is_of(Kind.SUMS, Kind.HEAVY))))
                 needs = needed_by(state for state in (source, previous) if state) | {from_driver}
                 state = State(add_up_sums(to_driver), outbox=cached, needs=needs)
@@ -81,7 +81,7 @@ class ClusterSide:
         with _broadcast(self.frame, FromDriver.of(source, previous)) as from_driver:
             outbox = replace(self, broadcasts=False).plan(kernel, from_driver, source, previous)
             cells = _memory_cells(outbox.where(_is_of(Kind.MEMORY)))
-            rebuilt = replace(self, frame=cache_blocks(cells, self.n_blocks), lent=False)
+            rebuilt = replace(self, frame=cache_blocks(cells, self.n_blocks, self.on_disk), lent=False)
             rebuilt.frame.count()
         return rebuilt
 
@@ -137,9 +137,9 @@ class ClusterSide:
         return apply_in_arrow(group_by_place(blocks, "block").cogroup(arrived), with_inbox, messages.SCHEMA)
 
 
-def cache_blocks(built: DataFrame, n_blocks: int) -> DataFrame:
+def cache_blocks(built: DataFrame, n_blocks: int, on_disk: bool) -> DataFrame:
     """Put one block into each partition, in a way that Spark knows of, so that later only messages have to move."""
-    return place(built, n_blocks, "block").persist(StorageLevel.MEMORY_AND_DISK)
+    return keep(place(built, n_blocks, "block"), on_disk).cached
 
 
 def state_of_memories(cells: DataFrame, cached: DataFrame) -> State:

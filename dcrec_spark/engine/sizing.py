@@ -176,7 +176,7 @@ def plan_cluster(size: Size, cores: int, executors: int | None = None) -> Cluste
 
 
 def short_of_memory(size: Size, of_task: float, tasks: int, cores: int) -> str | None:
-    """Return what to change if executors have less heap than :func:`plan_cluster` gives them. None: they have enough.
+    """Return what is said if executors have less heap than :func:`plan_cluster` gives them. None: they have enough.
 
     of_task, tasks : of :func:`least_blocks`. cores : of the whole cluster.
     """
@@ -186,7 +186,8 @@ def short_of_memory(size: Size, of_task: float, tasks: int, cores: int) -> str |
     if not of_task or heap >= plan.heap or plan.heap < _LITTLE_DATA * _JVM_BYTES:
         return None
     return (
-        f"executors may run out of memory: a heap of {heap / GB:.1f} GB is found, and {plan.heap / GB:.1f} GB are "
-        f"planned for {size.ratings:,} ratings of {size.users:,} users and {size.items:,} items. Set "
-        f"spark.executor.memory={ceil(plan.heap / MB)}m (in local mode spark.driver.memory), or more executors"
+        f"executors are short of memory, and blocks stay on disk: a heap of {heap / GB:.1f} GB is found, and "
+        f"{plan.heap / GB:.1f} GB are planned for {size.ratings:,} ratings of {size.users:,} users and {size.items:,} "
+        f"items. Set spark.executor.memory={ceil(plan.heap / MB)}m (in local mode spark.driver.memory), or take more "
+        "executors"
     )

@@ -100,9 +100,12 @@ def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
     atexit.register(delete_at_exit)
 
 
-def keep(frame: DataFrame) -> "Kept":
-    """Persist a frame, whose rows are read by plans of one scan. The lineage stays complete."""
-    frame.persist(StorageLevel.MEMORY_AND_DISK)
+def keep(frame: DataFrame, on_disk: bool = False) -> "Kept":
+    """Persist a frame, whose rows are read by plans of one scan. The lineage stays complete.
+
+    on_disk : only there, else in memory as far as that has room.
+    """
+    frame.persist(StorageLevel.DISK_ONLY if on_disk else StorageLevel.MEMORY_AND_DISK)
     return Kept(frame, frame)
 
 

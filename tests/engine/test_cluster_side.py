@@ -185,6 +185,21 @@ def test_rebuilt_blocks_are_the_kernels_memories_in_place(spark: SparkSession, t
     rebuilt.release()
 
 
+def test_what_stays_out_of_memory_is_the_same(spark: SparkSession) -> None:
+    with toy_sides(spark, (2, 3), on_disk=True) as sides:
+        items = sides.items.half_step(key_rows)
+        users = sides.users.half_step(remember, items)
+        rebuilt = sides.users.rebuild(keep_block, items, users)
+        state = rebuilt.half_step(neighbours, items)
+        assert state.outbox is not None
+        for frame in (sides.items.frame, rebuilt.frame, state.outbox.cached):
+            assert (frame.storageLevel.useDisk, frame.storageLevel.useMemory) == (True, False)
+        np.testing.assert_array_equal(rows_of(rebuilt, state), dense_sums(table(), dense_start(sides.item_keys)))
+        rebuilt.release()
+        for half_step in (items, users, state):
+            half_step.release()
+
+
 def keep_block(inputs: KernelInput) -> Update:
     return Update(np.empty((len(inputs.block["row_key"]), 0)), {}, inputs.block)
 

@@ -49,13 +49,15 @@ def table() -> Array:
 
 
 @contextmanager
-def toy_sides(spark: SparkSession, n_blocks: tuple[int, int], heavy: Heavy | None = None) -> Iterator[Sides]:
+def toy_sides(
+    spark: SparkSession, n_blocks: tuple[int, int], heavy: Heavy | None = None, on_disk: bool = False
+) -> Iterator[Sides]:
     """Blocks of the table, of users and of items, while they are in use; plans keep their placement."""
     user, item = np.nonzero(table())
     pairs = frame_of_arrow(spark, pa.table({"user_idx": user, "item_idx": item, "value": table()[user, item]}))
     user_ids, item_ids = (spark.range(n).select("id", F.col("id").alias("idx")) for n in (N_USERS, N_ITEMS))
-    of_users = BlockPlan(n_blocks[0], (N_ITEMS, n_blocks[1]), ["value"], "float64", others=heavy)
-    of_items = BlockPlan(n_blocks[1], (N_USERS, n_blocks[0]), ["value"], "float64", own=heavy)
+    of_users = BlockPlan(n_blocks[0], (N_ITEMS, n_blocks[1]), ["value"], "float64", others=heavy, on_disk=on_disk)
+    of_items = BlockPlan(n_blocks[1], (N_USERS, n_blocks[0]), ["value"], "float64", own=heavy, on_disk=on_disk)
     with fixed_placement(spark):
         cells = split_pairs(pairs, {"user": of_users, "item": of_items})
         users = build_cluster_side("user", cells, user_ids, N_USERS, of_users)

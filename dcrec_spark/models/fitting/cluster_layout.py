@@ -133,17 +133,20 @@ def lay_out_on_cluster(
         memory, n_cores = task_memory(spark), cores(spark)
         sizes = nonzeros, settings.width, *memory, number_bytes, settings.a_hats
         least = {name: least_blocks(rows[name], rows[other], *sizes) for name, other in OTHER.items()}
-        n_blocks = {n: block_count(rows[n], n_cores, settings.blocks, least[n]) for n in rows}
         size = Size(rows["user"], rows["item"], nonzeros, settings.width // 2 - 1, 0, number_bytes)
+        # Disk takes some hundredths more time where memory has room, and less where it has not. With half as many
+        # blocks again, fits at rank 50 ended in a heap of 1 GB.
         if short := short_of_memory(size, *memory, n_cores):
             _log.warning(short)
+            least = {name: least[name] * 3 // 2 for name in least}
+        n_blocks = {n: block_count(rows[n], n_cores, settings.blocks, least[n]) for n in rows}
         indexed = partial(encode, pairs, ids["user"], ids["item"])
         items = _heavy_items(indexed, rows["user"], settings)
         plans, heavies = {}, {"user": (None, items), "item": (items, None)}
         for name, other in OTHER.items():
             source = rows[other], n_blocks[other]
             plan = BlockPlan(n_blocks[name], source, values, settings.precision, *heavies[name])
-            plans[name] = plan._replace(held_out="held_out" in pairs.columns)
+            plans[name] = plan._replace(held_out="held_out" in pairs.columns, on_disk=bool(short))
         with fixed_placement(spark):
             if known is None:
                 cells = split_pairs(indexed(), plans)

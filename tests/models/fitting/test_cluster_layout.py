@@ -41,6 +41,18 @@ def test_spark_blocks_and_heavy_items_change_nothing(
     assert_equal_fits(*fits)
 
 
+def test_blocks_stay_on_disk_if_executors_are_short_of_memory(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cluster_layout, "short_of_memory", lambda *_: "executors are short of memory")
+    with FitResources() as resources:
+        settings = LayoutSettings(3, "blocks", "float64", 12)
+        layout = lay_out(marked(spark), "user", "item", VALUES, settings, resources, None)
+        assert isinstance(layout, cluster_layout.ClusterLayout)
+        assert [side.frame.storageLevel.useMemory for side in (layout.users, layout.items)] == [False, False]
+    assert "executors are short of memory" in caplog.text
+
+
 def test_heavy_limit_follows_from_bytes() -> None:
     """Half a gigabyte of pairs' rows, 816 bytes each at rank 50; no limit if a family can't split items."""
     assert layout_settings(outcome(), width=102, splits=True).heavy_pairs == 2**29 // 816

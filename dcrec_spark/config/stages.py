@@ -43,7 +43,6 @@ class OutcomeConfig(Section):
     reg_by_count: bool = _of("outcome", "reg_by_count")
     max_iter: Whole = _of("outcome", "max_iter")
     tol: Real = _of("outcome", "tol")
-    solver: Literal["cholesky", "cg"] = _of("outcome", "solver")
 
 
 class EngineConfig(Section):

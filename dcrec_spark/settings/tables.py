@@ -224,7 +224,7 @@ OUTCOME = (
     *_VALIDATION,
     Setting("solver", Choice({"cholesky": "exactly, by its normal equations",
             "cg": "three steps of conjugate gradients from its last state, cheaper at high ranks"}), "cholesky",
-            "how each row's least squares are solved in a sweep", "outcome", _LEAST_SQUARES),
+            "how each row's least squares are solved in a sweep", concerns=_LEAST_SQUARES),
     *ENGINE,
 )
 # fmt: on

@@ -39,7 +39,7 @@ WORKER_BYTES = 0.5 * GB
 _COPIES = 6
 # JVM of an executor before it holds data; share of the heap that Spark uses for data; cached data for each executor.
 _JVM_BYTES, _DATA_SHARE, _CACHED_BYTES = GB, 0.6, 8 * GB
-# Of the heap, what Spark keeps for itself. A plan below so many JVMs without data is for little data.
+# Of the heap, what Spark keeps for itself. A plan of at most so many times a JVM without data is for little data.
 _RESERVED_BYTES, _LITTLE_DATA = 300 * MB, 1.25
 # A pair with its ids in a shuffle, and a row's id and index in the cache.
 _PAIR_IN_SHUFFLE, _ID_BYTES = 64, 100

@@ -58,7 +58,7 @@ def test_blocks_are_cut_until_each_fits() -> None:
 
 
 def test_executors_with_too_little_heap_are_told_what_the_fit_needs() -> None:
-    """Two executors of 4 GB did run out of memory, and two of 6 GB did not."""
+    """With blocks in memory, two executors of 4 GB ran out of it, and two of 6 GB did not."""
     size = Size(700_000, 50_000, 100_000_000, rank=50, number_bytes=4)
     data_of = {heap: 0.6 * (heap * GB - 300 * MB) for heap in (4, 6)}
     planned = plan_cluster(size, cores=1, executors=2)

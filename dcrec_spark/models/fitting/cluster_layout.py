@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dcrec_spark.data.ids import encode, index_ids
@@ -129,24 +129,14 @@ def lay_out_on_cluster(
         if not given:
             require_two(rows)
         resources.enter_context(few_partitions(spark, PAIR_BYTES * nonzeros + settings.bytes_of(sum(rows.values()))))
-        number_bytes = np.dtype(settings.precision).itemsize
-        memory, n_cores = task_memory(spark), cores(spark)
-        sizes = nonzeros, settings.width, *memory, number_bytes, settings.a_hats
-        least = {name: least_blocks(rows[name], rows[other], *sizes) for name, other in OTHER.items()}
-        size = Size(rows["user"], rows["item"], nonzeros, settings.width // 2 - 1, 0, number_bytes)
-        # Disk takes some hundredths more time where memory has room, and less where it has not. With half as many
-        # blocks again, fits at rank 50 ended in a heap of 1 GB.
-        if short := short_of_memory(size, *memory, n_cores):
-            _log.warning(short)
-            least = {name: least[name] * 3 // 2 for name in least}
-        n_blocks = {n: block_count(rows[n], n_cores, settings.blocks, least[n]) for n in rows}
+        n_blocks, on_disk = _count_blocks(spark, nonzeros, rows, settings)
         indexed = partial(encode, pairs, ids["user"], ids["item"])
         items = _heavy_items(indexed, rows["user"], settings)
         plans, heavies = {}, {"user": (None, items), "item": (items, None)}
         for name, other in OTHER.items():
             source = rows[other], n_blocks[other]
             plan = BlockPlan(n_blocks[name], source, values, settings.precision, *heavies[name])
-            plans[name] = plan._replace(held_out="held_out" in pairs.columns, on_disk=bool(short))
+            plans[name] = plan._replace(held_out="held_out" in pairs.columns, on_disk=on_disk)
         with fixed_placement(spark):
             if known is None:
                 cells = split_pairs(indexed(), plans)
@@ -163,6 +153,23 @@ def lay_out_on_cluster(
             if given and not layout.users.frame.agg(F.sum("nonzeros")).collect()[0][0]:
                 raise unknown_side(nonzeros, next(iter(given)))
     return layout
+
+
+def _count_blocks(
+    spark: SparkSession, nonzeros: int, rows: Mapping[str, int], settings: LayoutSettings
+) -> tuple[dict[str, int], bool]:
+    """Return the number of blocks of each side, and whether they stay on disk, for want of memory."""
+    number_bytes = np.dtype(settings.precision).itemsize
+    memory, n_cores = task_memory(spark), cores(spark)
+    sizes = nonzeros, settings.width, *memory, number_bytes, settings.a_hats
+    least = {name: least_blocks(rows[name], rows[other], *sizes) for name, other in OTHER.items()}
+    size = Size(rows["user"], rows["item"], nonzeros, settings.width // 2 - 1, 0, number_bytes)
+    # Disk takes some hundredths more time where memory has room, and less where it has not. With half as many blocks
+    # again, fits at rank 50 ended in a heap of 1 GB.
+    if short := short_of_memory(size, *memory, n_cores):
+        _log.warning(short)
+        least = {name: least[name] * 3 // 2 for name in least}
+    return {name: block_count(rows[name], n_cores, settings.blocks, least[name]) for name in rows}, bool(short)
 
 
 def _broadcast_ids(ids: Mapping[str, DataFrame], rows: Mapping[str, int]) -> Broadcasted | None:

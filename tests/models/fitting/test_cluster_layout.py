@@ -41,15 +41,18 @@ def test_spark_blocks_and_heavy_items_change_nothing(
     assert_equal_fits(*fits)
 
 
-def test_blocks_stay_on_disk_if_executors_are_short_of_memory(
+def test_if_executors_are_short_of_memory_blocks_stay_on_disk_and_are_more(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(cluster_layout, "short_of_memory", lambda *_: "executors are short of memory")
+    monkeypatch.setattr(cluster_layout, "least_blocks", lambda *_: 4)
     with FitResources() as resources:
-        settings = LayoutSettings(3, "blocks", "float64", 12)
+        settings = LayoutSettings(None, "blocks", "float64", 12)
         layout = lay_out(marked(spark), "user", "item", VALUES, settings, resources, None)
         assert isinstance(layout, cluster_layout.ClusterLayout)
-        assert [side.frame.storageLevel.useMemory for side in (layout.users, layout.items)] == [False, False]
+        assert [(side.frame.storageLevel.useMemory, side.n_blocks) for side in (layout.users, layout.items)] == [
+            (False, 6)
+        ] * 2
     assert "executors are short of memory" in caplog.text
 
 

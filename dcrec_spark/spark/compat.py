@@ -65,14 +65,6 @@ def is_classic(spark: SparkSession) -> bool:
     return hasattr(spark, "_jsparkSession")
 
 
-def require_classic(spark: SparkSession, purpose: str, instead: str) -> None:
-    """Refuse a session of Spark Connect for what needs the driver's JVM. Raises ConfigError."""
-    if not is_classic(spark):
-        raise ConfigError(
-            f"{purpose} needs a classic session (spark-submit), and this is one of Spark Connect; {instead}"
-        )
-
-
 def same_frame(frame: DataFrame) -> DataFrame:
     """Return another object for the same rows, which does not keep the frame alive."""
     inside: Any = frame

@@ -3,10 +3,14 @@
 A half-step's plan refers to earlier results, so that an uncut plan doubles with every half-step. ``keep`` persists a
 frame and hands back one whose plan is a single scan. Behind it the lineage stays, so that a lost executor costs a
 recomputation and not the job. ``checkpoint`` writes the frame reliably and ends the lineage.
+
+Spark Connect can't cut a plan and keep its lineage. ``keep`` makes a local checkpoint there, at once. On a cluster two
+executors hold each piece of it. If one of them is lost, Spark copies the piece to another.
 """
 
 import atexit
 import gc
+import re
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -16,6 +20,7 @@ from weakref import WeakSet, finalize
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import Broadcast, StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -25,14 +30,23 @@ from dcrec_spark.spark.planning import borrow
 
 # A range of so many rows has a partition for each core.
 _MANY = 1 << 20
+# Spark computes a row of constants where it plans, in the server's own JVM.
+_COLLECT_GARBAGE = "SELECT java_method('java.lang.System', 'gc') FROM VALUES (1)"
 # Adaptive execution merges the small shuffles of a fit into one partition and forgets where blocks lie when it plans
 # a cache; a fit lays its blocks itself.
 _PLANNING = {"spark.sql.adaptive.enabled": "false"}
+# A server of Spark Connect remembers the last plans, and with each the rows of the checkpoints that it reads.
+_PLANS_OF_SERVER = "spark.connect.session.planCache.enabled"
 
 
 def fixed_placement(spark: SparkSession) -> AbstractContextManager[None]:
     """Plan so that blocks stay where they are. The session's settings are restored afterwards."""
-    return borrow(spark, _PLANNING)
+    settings = dict(_PLANNING)
+    if not is_classic(spark):
+        with suppress(PySparkException):  # a server of another make may not know it
+            spark.conf.get(_PLANS_OF_SERVER)
+            settings[_PLANS_OF_SERVER] = "false"
+    return borrow(spark, settings)
 
 
 def cores(spark: SparkSession) -> int:
@@ -47,6 +61,8 @@ def task_memory(spark: SparkSession) -> tuple[float, int]:
 
     Of the executor with the least for each. (0, 1) if unknown.
     """
+    if not is_classic(spark):
+        return _declared_memory(spark)
     store: Any = spark.sparkContext._jsc.sc().statusStore().executorList(True)
     executors = [store.apply(number) for number in range(store.size())]
     # The driver of a cluster has no cores for tasks.
@@ -54,11 +70,27 @@ def task_memory(spark: SparkSession) -> tuple[float, int]:
     return min(((memory / tasks, tasks) for memory, tasks in counts), default=(0.0, 1))
 
 
+def _declared_memory(spark: SparkSession) -> tuple[float, int]:
+    """Return the same by the settings of a server of Spark Connect, which doesn't say what its executors have."""
+    conf = spark.conf
+    name = "spark.driver.memory" if _has_one_process(spark) else "spark.executor.memory"
+    found = re.fullmatch(r"(\d+)([bkmgt]?)b?", str(conf.get(name, "1g")).strip().lower())
+    if found is None:
+        return 0.0, 1
+    heap = int(found[1]) * 1024 ** ("bkmgt".index(found[2]) if found[2] else 2)
+    tasks = cores(spark) if _has_one_process(spark) else int(conf.get("spark.executor.cores", None) or 1)
+    share = float(conf.get("spark.memory.fraction", None) or 0.6)
+    return max(0.0, (heap - 300 * 2**20) * share / tasks), tasks
+
+
 def is_local(spark: SparkSession) -> bool:
-    """Whether driver and executors share one process, so that nothing is lost but all at once."""
-    if not is_classic(spark):
-        return False
-    master = spark.sparkContext.master or ""
+    """Whether this process, the driver and the executors are one, so that nothing is lost but all at once."""
+    return is_classic(spark) and _has_one_process(spark)
+
+
+def _has_one_process(spark: SparkSession) -> bool:
+    """Whether driver and executors share one process, be it this one or a server's."""
+    master = str(spark.sparkContext.master if is_classic(spark) else spark.conf.get("spark.master", None))
     return master.startswith("local") and not master.startswith("local-cluster")
 
 
@@ -67,7 +99,7 @@ def require_checkpoint_directory(spark: SparkSession) -> None:
 
     Raises ConfigError: names the setting. MLlib goes on in silence, and its users meet stack overflows or a lost job.
     """
-    # A session of Spark Connect fits in its own process.
+    # On Spark Connect executors hold each other's copies.
     if not is_classic(spark) or is_local(spark) or spark.sparkContext.getCheckpointDir():
         return
     raise ConfigError(
@@ -101,17 +133,22 @@ def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
 
 
 def keep(frame: DataFrame, on_disk: bool = False) -> "Kept":
-    """Persist a frame, whose rows are read by plans of one scan. The lineage stays complete.
+    """Persist a frame, whose rows are read by plans of one scan. The lineage stays complete, but on Spark Connect.
 
     on_disk : only there, else in memory as far as that has room.
     """
-    frame.persist(StorageLevel.DISK_ONLY if on_disk else StorageLevel.MEMORY_AND_DISK)
-    return Kept(frame, frame)
+    spark = frame.sparkSession
+    if is_classic(spark):
+        frame.persist(StorageLevel.DISK_ONLY if on_disk else StorageLevel.MEMORY_AND_DISK)
+        return Kept(frame, frame)
+    copies = 1 if _has_one_process(spark) else 2
+    rows = frame.localCheckpoint(storageLevel=StorageLevel(True, not on_disk, False, False, copies))
+    return Kept(rows, rows)
 
 
 def _cut(frame: DataFrame) -> DataFrame:
     session = frame.sparkSession
-    if not is_classic(session):  # the plan grows with each use: no fit goes over blocks there
+    if not is_classic(session):  # kept rows are one scan already
         return frame
     rows = frame._jdf.queryExecution().toRdd()
     return DataFrame(session._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False), session)
@@ -139,7 +176,10 @@ class Kept:
 
     def checkpoint(self) -> "tuple[Kept, Checkpoint]":
         """Write the rows where they survive the loss of an executor, and end their lineage there."""
-        reliable = checkpoint_directory(self.rows.sparkSession) is not None
+        spark = self.rows.sparkSession
+        if not is_classic(spark):  # each kept frame is a checkpoint
+            return self, Checkpoint(self.rows)
+        reliable = checkpoint_directory(spark) is not None
         rows = self.rows.checkpoint(eager=True) if reliable else self.rows.localCheckpoint(eager=True)
         return Kept(rows, rows), Checkpoint(rows)
 
@@ -185,7 +225,10 @@ class Checkpoint:
 
     def destroy(self) -> None:
         """Delete the rows, when no recomputation will read them again. Spark would keep them for good."""
-        spark, rows = self.frame.sparkSession, self.frame._jdf.queryExecution().logical().rdd()
+        spark = self.frame.sparkSession
+        if not is_classic(spark):  # the server frees what its clients no longer refer to
+            return
+        rows = self.frame._jdf.queryExecution().logical().rdd()
         file = rows.getCheckpointFile()
         if file.isDefined():
             _delete(spark, file.get())
@@ -199,8 +242,12 @@ def delete_unreachable_shuffles(spark: SparkSession) -> None:
     It hears of them from the driver's garbage collector, which a driver that holds little hardly ever wakes (Spark
     itself does so every half hour). Until then the files of all past sweeps lie on the executors' disks.
     """
-    jvm: Any = spark._jvm
     gc.collect()  # Python's own garbage refers to the JVM's
+    if not is_classic(spark):
+        with suppress(PySparkException):  # some services allow no such function
+            spark.sql(_COLLECT_GARBAGE).collect()
+        return
+    jvm: Any = spark._jvm
     jvm.System.gc()
 
 
@@ -221,6 +268,12 @@ class Carried:
 
 
 Broadcasted: TypeAlias = Broadcast[Any] | Carried
+
+
+def broadcast_bytes(spark: SparkSession) -> tuple[int, int]:
+    """Return how large a side's factors may be that the driver broadcasts: by default, and on request."""
+    # On Spark Connect they would travel with each plan, in one message of 128 MB at most.
+    return (64 * 2**20, 512 * 2**20) if is_classic(spark) else (0, 64 * 2**20)
 
 
 def broadcast(spark: SparkSession, value: Any) -> Broadcasted:

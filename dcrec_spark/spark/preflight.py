@@ -4,19 +4,20 @@ Executors start workers with whatever Python the session names, by default the `
 environment that is not activated. Spark then fails in the middle of a job, with the stack traces of two languages.
 """
 
+import json
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from dcrec_spark.errors import ConfigError, interruption
 from dcrec_spark.spark.compat import is_classic
@@ -26,7 +27,7 @@ from dcrec_spark.version import __version__
 # What the code that runs on workers imports, the package itself last.
 _NEEDED = ("numpy", "pandas", "pyarrow", "scipy", "threadpoolctl", "dcrec_spark")
 # What the workers of a session run, in words.
-_CHECKED: WeakKeyDictionary[SparkContext, str] = WeakKeyDictionary()
+_CHECKED: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 _LOCK = Lock()
 log = logging.getLogger(__name__)
 
@@ -34,49 +35,47 @@ log = logging.getLogger(__name__)
 def require_workers(spark: SparkSession) -> str:
     """Refuse a session whose Python workers cannot run this package. A session that passed is not checked again.
 
-    One job of one task, on one executor, which imports all that fits and rankings need there. A session of Spark
-    Connect is not checked: it has no context to run it with.
+    One job of one task, on one executor, which imports all that fits and rankings need there.
 
     Returns what the workers run, in words. Raises ConfigError: the workers have another version of Python or of this
     package, or lack packages. Says what to set.
     """
-    if not is_classic(spark):
-        words = "not checked: a session of Spark Connect has no Spark context"
-        log.debug("Python workers %s", words)
-        return words
-    context = spark.sparkContext
     with _LOCK:
-        if context not in _CHECKED:
+        if spark not in _CHECKED:
             report = _ask_worker(spark)
             problem = _difference(report)
             if problem:
                 raise ConfigError(f"Python workers cannot run dcrec-spark: {problem}; {_what_to_set(spark)}")
-            _CHECKED[context] = f"{report['python']} with dcrec-spark {report['dcrec_spark']} from {report['home']}"
-        return _CHECKED[context]
+            _CHECKED[spark] = f"{report['python']} with dcrec-spark {report['dcrec_spark']} from {report['home']}"
+        return _CHECKED[spark]
 
 
 def _ask_worker(spark: SparkSession) -> dict[str, Any]:
-    context = spark.sparkContext
+    # A plain function: one of Arrow tables would fail where there is no Arrow, without a word of the rest.
+    probe = F.udf(_probe(), "string", useArrow=False)
     try:
-        (report,) = context.parallelize([_NEEDED], 1).mapPartitions(_probe()).collect()
+        (row,) = spark.range(1, numPartitions=1).select(probe(F.lit(" ".join(_NEEDED)))).collect()
     except (Py4JError, PySparkException) as error:
-        problem = None if interruption(error) else _name_cause(str(error), context.pythonExec)
+        python = spark.sparkContext.pythonExec if is_classic(spark) else "the Python of the server"
+        problem = None if interruption(error) else _name_cause(str(error), python)
         if problem is None:
             raise
         raise ConfigError(f"Python workers cannot run dcrec-spark: {problem}; {_what_to_set(spark)}") from error
+    report: dict[str, Any] = json.loads(row[0])
     return report
 
 
-def _probe() -> Callable[[Iterable[tuple[str, ...]]], Iterator[dict[str, Any]]]:
+def _probe() -> Callable[[str], str]:
     """Return the function for the task: a nested one, which travels by value to workers that lack this module."""
 
-    def probe(tasks: Iterable[tuple[str, ...]]) -> Iterator[dict[str, Any]]:
+    def probe(needed: str) -> str:
+        import json
         import sys
         from importlib import import_module
         from os.path import dirname
 
         report: dict[str, Any] = {"python": sys.executable, "missing": {}}
-        for name in next(iter(tasks)):
+        for name in needed.split():
             try:
                 module = import_module(name)
             except ImportError as error:
@@ -84,7 +83,7 @@ def _probe() -> Callable[[Iterable[tuple[str, ...]]], Iterator[dict[str, Any]]]:
             else:
                 report[name] = module.__version__
                 report["home"] = dirname(str(module.__file__))
-        yield report
+        return json.dumps(report)
 
     return probe
 
@@ -115,6 +114,13 @@ def _name_cause(failure: str, python: str) -> str | None:
 
 
 def _what_to_set(spark: SparkSession) -> str:
+    if not is_classic(spark):
+        return (
+            "bring an environment that has it (make pack): spark.addArtifact("
+            "'build/environment.tar.gz#environment', archive=True), then "
+            "spark.conf.set('spark.sql.execution.pyspark.python', 'environment/bin/python'); or install dcrec-spark "
+            "where the server's executors run"
+        )
     if is_local(spark):
         return (
             f"set the environment variable PYSPARK_PYTHON={sys.executable} (or the setting spark.pyspark.python) "

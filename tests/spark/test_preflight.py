@@ -1,6 +1,7 @@
 """Python workers: what they have to have, said in one sentence, and what they leave alone."""
 
 import importlib
+import json
 import re
 import sys
 import venv
@@ -77,7 +78,7 @@ def test_a_session_that_passed_is_not_asked_again(spark: SparkSession) -> None:
 
 
 def test_the_probe_runs_where_this_package_is_missing() -> None:
-    (report,) = preflight._probe()(iter([("numpy", "no_such_package", "nor_this", "scipy")]))
+    report = json.loads(preflight._probe()("numpy no_such_package nor_this scipy"))
     assert (report["numpy"], report["scipy"]) == (np.__version__, scipy.__version__)
     assert report["missing"] == {name: f"No module named '{name}'" for name in ("no_such_package", "nor_this")}
 
@@ -109,14 +110,14 @@ OF_3_9 = "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 
 def test_workers_that_cannot_run_the_package_are_refused_with_what_to_set(
     found: dict[str, object] | str, problem: str, master: str, words: str
 ) -> None:
-    context = MagicMock(master=master, pythonExec="python3")
-    task = context.parallelize.return_value.mapPartitions.return_value.collect
+    session = MagicMock(sparkContext=MagicMock(master=master, pythonExec="python3"))
+    task = session.range.return_value.select.return_value.collect
     if isinstance(found, str):
         task.side_effect = PySparkException(found)
     else:
-        task.return_value = [{**VERSIONS, **found}]
+        task.return_value = [[json.dumps({**VERSIONS, **found})]]
     with pytest.raises(ConfigError) as refused:
-        require_workers(MagicMock(sparkContext=context))
+        require_workers(session)
     said = str(refused.value)
     assert said.startswith(f"Python workers cannot run dcrec-spark: {problem}")
     assert words in said

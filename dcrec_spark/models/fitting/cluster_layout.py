@@ -24,10 +24,10 @@ from dcrec_spark.models.fitting.checks import Checked, duplicate_pair, require_t
 from dcrec_spark.models.fitting.factors import TablePart, factor_rows, factor_schema, place_factors
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
-from dcrec_spark.models.fitting.layout_settings import BROADCAST_BYTES, LayoutSettings, width_of
+from dcrec_spark.models.fitting.layout_settings import LayoutSettings, width_of
 from dcrec_spark.models.fitting.places import places
 from dcrec_spark.spark.compat import collect_arrow, place
-from dcrec_spark.spark.lineage import Broadcasted, broadcast, cores, fixed_placement, task_memory
+from dcrec_spark.spark.lineage import Broadcasted, broadcast, broadcast_bytes, cores, fixed_placement, task_memory
 from dcrec_spark.spark.planning import few_partitions
 
 _log = logging.getLogger(__name__)
@@ -116,6 +116,7 @@ def lay_out_on_cluster(
     exchange=broadcast, and the factors are too large for it.
     """
     spark, nonzeros, ids = pairs.sparkSession, checked.nonzeros, dict(given)
+    sizes = broadcast_bytes(spark)
     with FitResources() as scratch:
         resources.enter_context(few_partitions(spark, PAIR_BYTES * nonzeros))
         named = {name: pairs.select(F.col(f"{name}_id").alias("id")) for name in OTHER if name not in given}
@@ -145,7 +146,7 @@ def lay_out_on_cluster(
             cells, sides = scratch.cache(cells), {}
             for name, plan in plans.items():
                 side = build_cluster_side(name, cells, ids[name], rows[name], plan)
-                sides[name] = resources.add(replace(side, broadcasts=settings.broadcasts(name, rows[name])))
+                sides[name] = resources.add(replace(side, broadcasts=settings.broadcasts(name, rows[name], sizes)))
             tables = sides["user"], sides["item"], ids["user"], ids["item"]
             layout = ClusterLayout(*tables, nonzeros, checked.means, "held_out" in pairs.columns, known)
             if distinct:
@@ -177,7 +178,8 @@ def _broadcast_ids(ids: Mapping[str, DataFrame], rows: Mapping[str, int]) -> Bro
 
     Workers look ids up, and the driver sorts them, several times faster than Spark joins and sorts.
     """
-    if sum(rows[name] * width_of(frame.select("id")) for name, frame in ids.items()) > BROADCAST_BYTES:
+    few, _ = broadcast_bytes(ids["user"].sparkSession)
+    if sum(rows[name] * width_of(frame.select("id")) for name, frame in ids.items()) > few:
         return None
     known = {}
     for name, frame in ids.items():

@@ -14,7 +14,7 @@ from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import Driver, LayoutSettings, width_of
 from dcrec_spark.models.fitting.process_layout import CollectedPairs, lay_out_in_process
-from dcrec_spark.spark.compat import require_classic, require_supported
+from dcrec_spark.spark.compat import require_supported
 from dcrec_spark.spark.lineage import is_local
 from dcrec_spark.spark.planning import few_partitions, rows_at_most
 from dcrec_spark.spark.preflight import require_workers
@@ -71,11 +71,6 @@ def lay_out(
             collected = _collected(pairs, given, settings, driver)
             if collected is not None:
                 return lay_out_in_process(collected, columns, settings, distinct, new_only)
-        require_classic(
-            df.sparkSession,
-            f"a fit over the cluster's blocks (exchange={settings.exchange})",
-            "exchange='local' fits in this process, and a model that was saved elsewhere can be loaded here",
-        )
         require_workers(df.sparkSession)
         checked = require_usable(pairs, list(values), columns, settings.signed)
         if settings.exchange != "auto" and checked.rows <= _FEW and not given:

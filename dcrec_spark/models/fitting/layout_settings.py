@@ -13,9 +13,6 @@ from dcrec_spark.engine.sizing import pairs_of_a_row
 from dcrec_spark.errors import ConfigError
 from dcrec_spark.settings.tables import OF_RATED_PAIRS
 
-# With exchange=auto, the driver broadcasts a side's factors up to so many bytes; larger ones stay on the cluster.
-BROADCAST_BYTES = 64 * 2**20
-LARGEST_BROADCAST_BYTES = 512 * 2**20
 # Up to so many ratings, as many as one block of the cluster holds, auto fits in the driver's process. Without a cluster
 # it does so up to the larger number, if the machine has room for them. exchange=local refuses more.
 LOCAL_ROWS = 2_000_000
@@ -114,15 +111,18 @@ class LayoutSettings:
         """Return the bytes of a fit in this process: of its ratings, and of the factors of so many rows."""
         return (BYTES_OF_A_RATING + BYTES_AT_ONCE * (number <= AT_ONCE) + width) * number + self.bytes_of(rows)
 
-    def broadcasts(self, name: str, n_rows: int) -> bool:
-        """Whether the driver collects and broadcasts the results of a side of so many rows."""
-        size = n_rows * self.width * 8
+    def broadcasts(self, name: str, n_rows: int, limits: tuple[int, int]) -> bool:
+        """Whether the driver collects and broadcasts the results of a side of so many rows.
+
+        limits : of bytes, with exchange=auto and with exchange=broadcast.
+        """
+        size, (few, most) = n_rows * self.width * 8, limits
         if self.exchange == "auto":
-            return size <= BROADCAST_BYTES
-        if self.exchange == "broadcast" and size > LARGEST_BROADCAST_BYTES:
+            return size <= few
+        if self.exchange == "broadcast" and size > most:
             raise ConfigError(
                 f"exchange=broadcast: the factors of {n_rows:,} {name}s take {size / 2**20:,.0f} MB, which would pass "
-                f"through the driver at every half-step (at most {LARGEST_BROADCAST_BYTES / 2**20:,.0f}): use auto or "
+                f"through the driver at every half-step (at most {most / 2**20:,.0f}): use auto or "
                 "blocks"
             )
         return self.exchange == "broadcast"

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from dcrec_spark.models.fitting import cluster_layout
 from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.lay_out import lay_out
-from dcrec_spark.models.fitting.layout_settings import BROADCAST_BYTES, LayoutSettings, layout_settings
+from dcrec_spark.models.fitting.layout_settings import LayoutSettings, layout_settings
 from tests.models.data_sets import by_id, exposure, marked, outcome
 from tests.models.fitting.memory_layout import fit_stages
 from tests.models.fitting.test_blocks import MODELS, MOST, assert_equal_fits
@@ -24,13 +24,13 @@ def by_ids(layout: Any, *of: Any) -> dict[str, Any]:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "most_bytes"),
-    [("probabilistic, all terms", BROADCAST_BYTES), ("poisson, held out", 0)],
+    [("probabilistic, all terms", 2**20), ("poisson, held out", 0)],
     ids=["probabilistic, ids looked up", "held out, ids joined"],
 )
 def test_spark_blocks_and_heavy_items_change_nothing(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, kind: str, most_bytes: int
 ) -> None:
-    monkeypatch.setattr(cluster_layout, "BROADCAST_BYTES", most_bytes)
+    monkeypatch.setattr(cluster_layout, "broadcast_bytes", lambda _: (most_bytes, 0))
     model, fits = MODELS[kind] | {"maxIter": 3}, []
     for where in LAYOUTS:
         settings = LayoutSettings(*where, "float64", 12, heavy_pairs=MOST)

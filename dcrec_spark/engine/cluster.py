@@ -57,7 +57,7 @@ class ClusterSide:
             if self.broadcasts:
                 state = collected_state(messages.from_table(collect_arrow(outbox)))
             else:
-                cached = keep(outbox, self.on_disk)
+                cached = keep(outbox, self.on_disk, is_result=True)
                 to_driver = messages.from_table(collect_arrow(cached.rows.where(_is_of(Kind.SUMS, Kind.HEAVY))))
                 needs = needed_by(state for state in (source, previous) if state) | {from_driver}
                 state = State(add_up_sums(to_driver), outbox=cached, needs=needs)
@@ -139,7 +139,7 @@ class ClusterSide:
 
 def cache_blocks(built: DataFrame, n_blocks: int, on_disk: bool) -> DataFrame:
     """Put one block into each partition, in a way that Spark knows of, so that later only messages have to move."""
-    return keep(place(built, n_blocks, "block"), on_disk).cached
+    return keep(place(built, n_blocks, "block"), on_disk, is_result=True).cached
 
 
 def state_of_memories(cells: DataFrame, cached: DataFrame) -> State:

@@ -117,7 +117,7 @@ def _output(config: RetrainConfig, sessions: list[SparkSession]) -> str:
 def _checkpoints(config: RetrainConfig, sessions: list[SparkSession]) -> str:
     place = config.spark.checkpoint_dir or checkpoint_directory(sessions[0])
     if place is None:
-        raise _NotApplicable("not needed on one machine; on a cluster, spark.checkpoint_dir")
+        raise _NotApplicable("not needed on one machine or on Spark Connect; on a cluster, spark.checkpoint_dir")
     return place
 
 

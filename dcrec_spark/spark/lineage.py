@@ -4,12 +4,13 @@ A half-step's plan refers to earlier results, so that an uncut plan doubles with
 frame and hands back one whose plan is a single scan. Behind it the lineage stays, so that a lost executor costs a
 recomputation and not the job. ``checkpoint`` writes the frame reliably and ends the lineage.
 
-Spark Connect can't cut a plan and keep its lineage. ``keep`` makes a local checkpoint there, at once. On a cluster two
-executors hold each piece of it. If one of them is lost, Spark copies the piece to another.
+Spark Connect can't cut a plan and keep its lineage. There the results of a fit are local checkpoints, made at once. On
+a cluster two executors hold each piece. If one of them is lost, Spark copies the piece to a third, where there is one.
 """
 
 import atexit
 import gc
+import logging
 import re
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from dcrec_spark.errors import ConfigError
 from dcrec_spark.spark.compat import is_classic, same_frame
 from dcrec_spark.spark.planning import borrow
 
+_log = logging.getLogger(__name__)
+
 # A range of so many rows has a partition for each core.
 _MANY = 1 << 20
 # Spark computes a row of constants where it plans, in the server's own JVM.
@@ -41,12 +44,8 @@ _PLANS_OF_SERVER = "spark.connect.session.planCache.enabled"
 
 def fixed_placement(spark: SparkSession) -> AbstractContextManager[None]:
     """Plan so that blocks stay where they are. The session's settings are restored afterwards."""
-    settings = dict(_PLANNING)
-    if not is_classic(spark):
-        with suppress(PySparkException):  # a server of another make may not know it
-            spark.conf.get(_PLANS_OF_SERVER)
-            settings[_PLANS_OF_SERVER] = "false"
-    return borrow(spark, settings)
+    can_forget = not is_classic(spark) and spark.conf.isModifiable(_PLANS_OF_SERVER)
+    return borrow(spark, {**_PLANNING, **({_PLANS_OF_SERVER: "false"} if can_forget else {})})
 
 
 def cores(spark: SparkSession) -> int:
@@ -71,14 +70,15 @@ def task_memory(spark: SparkSession) -> tuple[float, int]:
 
 
 def _declared_memory(spark: SparkSession) -> tuple[float, int]:
-    """Return the same by the settings of a server of Spark Connect, which doesn't say what its executors have."""
-    conf = spark.conf
+    """Return :func:`task_memory` by a server's settings: Spark Connect doesn't tell what executors have."""
+    conf, master = spark.conf, str(spark.conf.get("spark.master", None))
     name = "spark.driver.memory" if _has_one_process(spark) else "spark.executor.memory"
-    found = re.fullmatch(r"(\d+)([bkmgt]?)b?", str(conf.get(name, "1g")).strip().lower())
+    found = re.fullmatch(r"(\d+)([bkmgt]?)b?", str(conf.get(name, None) or "1g").strip().lower())
     if found is None:
         return 0.0, 1
     heap = int(found[1]) * 1024 ** ("bkmgt".index(found[2]) if found[2] else 2)
-    tasks = cores(spark) if _has_one_process(spark) else int(conf.get("spark.executor.cores", None) or 1)
+    # Without the setting an executor has one core on YARN and Kubernetes, and elsewhere all of its machine.
+    tasks = int(conf.get("spark.executor.cores", None) or (1 if master.startswith(("yarn", "k8s")) else cores(spark)))
     share = float(conf.get("spark.memory.fraction", None) or 0.6)
     return max(0.0, (heap - 300 * 2**20) * share / tasks), tasks
 
@@ -116,6 +116,9 @@ def checkpoint_directory(spark: SparkSession) -> str | None:
 
 def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
     """Choose where reliable checkpoints go, until this process ends. Raises ConfigError: the place can't be used."""
+    if not is_classic(spark):
+        _log.warning("spark.checkpoint_dir is not used on Spark Connect: executors hold each other's copies")
+        return
     try:
         spark.sparkContext.setCheckpointDir(path)
     except Py4JJavaError as error:
@@ -132,13 +135,15 @@ def set_checkpoint_directory(spark: SparkSession, path: str) -> None:
     atexit.register(delete_at_exit)
 
 
-def keep(frame: DataFrame, on_disk: bool = False) -> "Kept":
-    """Persist a frame, whose rows are read by plans of one scan. The lineage stays complete, but on Spark Connect.
+def keep(frame: DataFrame, on_disk: bool = False, is_result: bool = False) -> "Kept":
+    """Persist a frame, whose rows are read by plans of one scan. The lineage stays complete.
 
     on_disk : only there, else in memory as far as that has room.
+    is_result : whether it is made of another that was kept, and the next will be made of it. On Spark Connect it
+        becomes a local checkpoint, without a lineage. Other frames have their whole plan there.
     """
     spark = frame.sparkSession
-    if is_classic(spark):
+    if is_classic(spark) or not is_result:
         frame.persist(StorageLevel.DISK_ONLY if on_disk else StorageLevel.MEMORY_AND_DISK)
         return Kept(frame, frame)
     copies = 1 if _has_one_process(spark) else 2
@@ -148,7 +153,7 @@ def keep(frame: DataFrame, on_disk: bool = False) -> "Kept":
 
 def _cut(frame: DataFrame) -> DataFrame:
     session = frame.sparkSession
-    if not is_classic(session):  # kept rows are one scan already
+    if not is_classic(session):  # a result is one scan already
         return frame
     rows = frame._jdf.queryExecution().toRdd()
     return DataFrame(session._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False), session)
@@ -171,13 +176,13 @@ class Kept:
         return _cut(self.rows.where(condition))
 
     def release(self) -> None:
-        """Free the cached rows."""
+        """Free the cached rows. A server of Spark Connect frees a checkpoint when nothing refers to it any more."""
         self.cached.unpersist()
 
     def checkpoint(self) -> "tuple[Kept, Checkpoint]":
         """Write the rows where they survive the loss of an executor, and end their lineage there."""
         spark = self.rows.sparkSession
-        if not is_classic(spark):  # each kept frame is a checkpoint
+        if not is_classic(spark):  # it is one
             return self, Checkpoint(self.rows)
         reliable = checkpoint_directory(spark) is not None
         rows = self.rows.checkpoint(eager=True) if reliable else self.rows.localCheckpoint(eager=True)
@@ -244,8 +249,10 @@ def delete_unreachable_shuffles(spark: SparkSession) -> None:
     """
     gc.collect()  # Python's own garbage refers to the JVM's
     if not is_classic(spark):
-        with suppress(PySparkException):  # some services allow no such function
+        try:
             spark.sql(_COLLECT_GARBAGE).collect()
+        except PySparkException as error:
+            _log.info("the server frees past results later, when it collects garbage by itself: %s", error)
         return
     jvm: Any = spark._jvm
     jvm.System.gc()
@@ -272,8 +279,8 @@ Broadcasted: TypeAlias = Broadcast[Any] | Carried
 
 def broadcast_bytes(spark: SparkSession) -> tuple[int, int]:
     """Return how large a side's factors may be that the driver broadcasts: by default, and on request."""
-    # On Spark Connect they would travel with each plan, in one message of 128 MB at most.
-    return (64 * 2**20, 512 * 2**20) if is_classic(spark) else (0, 64 * 2**20)
+    # On Spark Connect they would travel with each plan, beside the rows of the other side: 128 MB at most.
+    return (64 * 2**20, 512 * 2**20) if is_classic(spark) else (0, 48 * 2**20)
 
 
 def broadcast(spark: SparkSession, value: Any) -> Broadcasted:

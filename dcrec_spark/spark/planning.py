@@ -48,21 +48,23 @@ def borrow(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
 
     Fits that run side by side may borrow the same settings. Of two numbers borrowed at a time the larger one holds.
     """
-    with _LOCK:
-        loans = _LOANS.setdefault(spark, {})
-        for key, value in settings.items():
-            if key not in loans:
-                loans[key] = _Loan(spark.conf.get(key, None), str(spark.conf.get(key)))
-            loan = loans[key]
-            loan.values.append(value)
-            spark.conf.set(key, _largest(loan.values))
+    lent: list[str] = []
     try:
+        with _LOCK:
+            loans = _LOANS.setdefault(spark, {})
+            for key, value in settings.items():
+                if key not in loans:
+                    loans[key] = _Loan(spark.conf.get(key, None), str(spark.conf.get(key)))
+                loan = loans[key]
+                loan.values.append(value)
+                lent.append(key)
+                spark.conf.set(key, _largest(loan.values))
         yield
     finally:
         with _LOCK:
-            for key, value in settings.items():
+            for key in lent:
                 loan = _LOANS[spark][key]
-                loan.values.remove(value)
+                loan.values.remove(settings[key])
                 holds = _largest(loan.values) if loan.values else loan.before
                 if holds is None:
                     spark.conf.unset(key)

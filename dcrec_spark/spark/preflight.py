@@ -56,7 +56,9 @@ def _ask_worker(spark: SparkSession) -> dict[str, Any]:
     try:
         (row,) = spark.range(1, numPartitions=1).select(probe(F.lit(" ".join(_NEEDED)))).collect()
     except (Py4JError, PySparkException) as error:
-        python = spark.sparkContext.pythonExec if is_classic(spark) else "the Python of the server"
+        python = spark.conf.get("spark.sql.execution.pyspark.python", None) or (
+            spark.sparkContext.pythonExec if is_classic(spark) else "the Python of the server"
+        )
         problem = None if interruption(error) else _name_cause(str(error), python)
         if problem is None:
             raise

@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 from threading import Thread
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -61,6 +62,31 @@ def test_a_task_has_its_share_of_the_heap(spark: SparkSession) -> None:
     of_task, tasks = lineage.task_memory(spark)
     assert tasks == lineage.cores(spark)
     assert 0.2 * heap < tasks * of_task < heap
+
+
+@pytest.mark.parametrize(
+    ("settings", "heap", "tasks"),
+    [
+        ({"spark.master": "yarn"}, 1024, 1),
+        ({"spark.master": "yarn", "spark.executor.memory": "4g", "spark.executor.cores": "2"}, 4096, 2),
+        ({"spark.master": "spark://host:7077", "spark.executor.memory": "2048M"}, 2048, 8),
+        ({"spark.master": "local[8]", "spark.executor.memory": "4g", "spark.driver.memory": "2097152kb"}, 2048, 8),
+        ({"spark.executor.memory": "6144", "spark.executor.cores": "4", "spark.memory.fraction": "0.4"}, 6144, 4),
+    ],
+)
+def test_a_server_of_connect_has_the_memory_of_its_settings(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], heap: int, tasks: int
+) -> None:
+    """Without a word of cores an executor has all of its machine, here all of the cluster."""
+    monkeypatch.setattr(lineage, "cores", lambda spark: 8)
+    share = float(settings.get("spark.memory.fraction", 0.6))
+    found = lineage.task_memory(SimpleNamespace(conf=settings))  # type: ignore[arg-type]
+    assert found == ((heap - 300) * 2**20 * share / tasks, tasks)
+
+
+def test_a_server_of_connect_is_given_no_checkpoint_directory(caplog: pytest.LogCaptureFixture) -> None:
+    lineage.set_checkpoint_directory(SimpleNamespace(), "hdfs:///checkpoints")  # type: ignore[arg-type]
+    assert "spark.checkpoint_dir is not used on Spark Connect" in caplog.text
 
 
 def test_what_is_picked_from_kept_rows_is_picked_from_their_cache(spark: SparkSession) -> None:

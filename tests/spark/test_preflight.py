@@ -93,6 +93,7 @@ def test_another_version_of_what_the_package_needs_is_mentioned(caplog: pytest.L
 OF_3_9 = "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11, PySpark"
 
 
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
     ("found", "problem"),
     [
@@ -110,7 +111,7 @@ OF_3_9 = "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 
 def test_workers_that_cannot_run_the_package_are_refused_with_what_to_set(
     found: dict[str, object] | str, problem: str, master: str, words: str
 ) -> None:
-    session = MagicMock(sparkContext=MagicMock(master=master, pythonExec="python3"))
+    session = MagicMock(conf={}, sparkContext=MagicMock(master=master, pythonExec="python3"))
     task = session.range.return_value.select.return_value.collect
     if isinstance(found, str):
         task.side_effect = PySparkException(found)

@@ -14,7 +14,7 @@ from dcrec_spark.models.fitting.fit_resources import FitResources
 from dcrec_spark.models.fitting.layout import Layout
 from dcrec_spark.models.fitting.layout_settings import Driver, LayoutSettings, width_of
 from dcrec_spark.models.fitting.process_layout import CollectedPairs, lay_out_in_process
-from dcrec_spark.spark.compat import require_supported
+from dcrec_spark.spark.compat import is_classic, require_supported
 from dcrec_spark.spark.lineage import is_local
 from dcrec_spark.spark.planning import few_partitions, rows_at_most
 from dcrec_spark.spark.preflight import require_workers
@@ -51,8 +51,8 @@ def lay_out(
     workers or the driver's memory will not do.
     """
     require_supported(df.sparkSession)
-    # Without a cluster, a fit in this process needs no Python workers, which are slow to start.
-    if not is_local(df.sparkSession):
+    # Without a cluster, a fit in this process needs no Python workers, which are slow to start. Nor does a client.
+    if is_classic(df.sparkSession) and not is_local(df.sparkSession):
         require_workers(df.sparkSession)
     resources.enter_context(few_partitions(df.sparkSession))
     sides = {"user": user_col, "item": item_col}

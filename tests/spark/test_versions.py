@@ -36,6 +36,10 @@ def test_a_model_saved_by_one_spark_is_loaded_by_another(saves: str, loads: str,
 
 
 def test_a_run_on_executors_publishes_to_parquet_and_iceberg(tmp_path: Path) -> None:
+    publishes_to_parquet_and_iceberg(tmp_path)
+
+
+def publishes_to_parquet_and_iceberg(tmp_path: Path, **environment: str) -> None:
     """Where Iceberg has no runtime for this Spark, it says so, and publishes to Parquet alone."""
     blocks = {"engine.exchange": "blocks", "engine.num_blocks": 2, "spark.checkpoint_dir": tmp_path / "checkpoints"}
     settings = {**small_job(tmp_path, 24, 20), **blocks, "spark.master": "local-cluster[2,1,1024]"}
@@ -53,9 +57,9 @@ def test_a_run_on_executors_publishes_to_parquet_and_iceberg(tmp_path: Path) -> 
     iceberg = {"warehouses.iceberg": "lake.shop", "spark.conf": json.dumps(conf)}
     if not has_runtime:
         with pytest.raises(AssertionError, match=f"Iceberg has no runtime for Spark {series}"):
-            run_python(HERE, DCREC[-1], "retrain", *options_of(settings | iceberg), "--dry-run")
+            run_python(HERE, DCREC[-1], "retrain", *options_of(settings | iceberg), "--dry-run", **environment)
         iceberg = {}
-    assert "published" in run_python(HERE, DCREC[-1], "retrain", *options_of(settings | iceberg))
+    assert "published" in run_python(HERE, DCREC[-1], "retrain", *options_of(settings | iceberg), **environment)
     verify(str(run_directory(tmp_path / "out")))
-    runs = run_python(HERE, DCREC[-1], "runs", *options_of({"output.path": tmp_path / "out", **iceberg}))
+    runs = run_python(HERE, DCREC[-1], "runs", *options_of({"output.path": tmp_path / "out", **iceberg}), **environment)
     assert runs.count("current") == 1 + has_runtime, runs

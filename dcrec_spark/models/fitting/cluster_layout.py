@@ -116,14 +116,14 @@ def lay_out_on_cluster(
     exchange=broadcast, and the factors are too large for it.
     """
     spark, nonzeros, ids = pairs.sparkSession, checked.nonzeros, dict(given)
-    sizes = broadcast_bytes(spark)
+    limits = broadcast_bytes(spark)
     with FitResources() as scratch:
         resources.enter_context(few_partitions(spark, PAIR_BYTES * nonzeros))
         named = {name: pairs.select(F.col(f"{name}_id").alias("id")) for name in OTHER if name not in given}
         found = {**given, **{name: scratch.cache(frame.distinct()) for name, frame in named.items()}}
         counts = [found[name].agg(F.lit(name), F.count("*")) for name in OTHER]
         rows = {name: int(n) for name, n in reduce(DataFrame.union, counts).collect()}  # both sides in one job
-        known = _broadcast_ids(found, rows)
+        known = _broadcast_ids(found, rows, limits[0])
         for name in named:
             few = None if known is None else _numbered(found[name], name, rows[name], known)
             ids[name] = resources.add_cached(index_ids(found[name], "id") if few is None else few.persist())
@@ -146,7 +146,7 @@ def lay_out_on_cluster(
             cells, sides = scratch.cache(cells), {}
             for name, plan in plans.items():
                 side = build_cluster_side(name, cells, ids[name], rows[name], plan)
-                sides[name] = resources.add(replace(side, broadcasts=settings.broadcasts(name, rows[name], sizes)))
+                sides[name] = resources.add(replace(side, broadcasts=settings.broadcasts(name, rows[name], limits)))
             tables = sides["user"], sides["item"], ids["user"], ids["item"]
             layout = ClusterLayout(*tables, nonzeros, checked.means, "held_out" in pairs.columns, known)
             if distinct:
@@ -173,13 +173,12 @@ def _count_blocks(
     return {name: block_count(rows[name], n_cores, settings.blocks, least[name]) for name in rows}, bool(short)
 
 
-def _broadcast_ids(ids: Mapping[str, DataFrame], rows: Mapping[str, int]) -> Broadcasted | None:
-    """Broadcast the ids of both sides, in the order of ``idx`` where they have one. None if they are too many.
+def _broadcast_ids(ids: Mapping[str, DataFrame], rows: Mapping[str, int], most: int) -> Broadcasted | None:
+    """Broadcast the ids of both sides, in the order of ``idx`` where they have one. None if they take more bytes.
 
     Workers look ids up, and the driver sorts them, several times faster than Spark joins and sorts.
     """
-    few, _ = broadcast_bytes(ids["user"].sparkSession)
-    if sum(rows[name] * width_of(frame.select("id")) for name, frame in ids.items()) > few:
+    if sum(rows[name] * width_of(frame.select("id")) for name, frame in ids.items()) > most:
         return None
     known = {}
     for name, frame in ids.items():

@@ -175,19 +175,23 @@ def plan_cluster(size: Size, cores: int, executors: int | None = None) -> Cluste
     return ClusterPlan(executors, cores, heap, overhead, disk, driver, sent / executors)
 
 
-def short_of_memory(size: Size, of_task: float, tasks: int, cores: int) -> str | None:
+def short_of_memory(
+    size: Size, of_task: float, tasks: int, cores: int, data_share: float = _DATA_SHARE
+) -> str | None:
     """Return what is said if executors have less heap than :func:`plan_cluster` gives them. None: they have enough.
 
-    of_task, tasks : of :func:`least_blocks`. cores : of the whole cluster.
+    of_task, tasks : of :func:`least_blocks`. cores : of the whole cluster. data_share : of the heap, as Spark is set.
     """
-    heap = of_task * tasks / _DATA_SHARE + _RESERVED_BYTES
-    plan = plan_cluster(size, tasks, max(1, cores // tasks))
+    heap = of_task * tasks / data_share + _RESERVED_BYTES
+    planned = plan_cluster(size, tasks, max(1, cores // tasks)).heap
     # A JVM that does not know its memory says nothing, and for little data any heap is enough.
-    if not of_task or heap >= plan.heap or plan.heap < _LITTLE_DATA * _JVM_BYTES:
+    is_little = planned < _LITTLE_DATA * _JVM_BYTES
+    planned = (planned - _RESERVED_BYTES) * _DATA_SHARE / data_share + _RESERVED_BYTES
+    if not of_task or heap >= planned or is_little:
         return None
     return (
         f"executors are short of memory, and blocks stay on disk: a heap of {heap / GB:.1f} GB is found, and "
-        f"{plan.heap / GB:.1f} GB are planned for {size.ratings:,} ratings of {size.users:,} users and {size.items:,} "
-        f"items. Set spark.executor.memory={ceil(plan.heap / MB)}m (in local mode spark.driver.memory), or take more "
+        f"{planned / GB:.1f} GB are planned for {size.ratings:,} ratings of {size.users:,} users and {size.items:,} "
+        f"items. Set spark.executor.memory={ceil(planned / MB)}m (in local mode spark.driver.memory), or take more "
         "executors"
     )

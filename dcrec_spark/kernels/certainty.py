@@ -58,8 +58,8 @@ def spreads(block: RatingBlock, system: RowSystems, wanted: RatingBlock) -> Spre
 
     block : the ratings of n rows. system : their normal equations. wanted : P pairs of the same rows.
     """
-    sources, bordered, size = system.full_sources, system.is_bordered, system.right.shape[1]
-    spread, leverage, solved = np.empty(len(wanted.col)), 0.0, np.empty_like(system.right)
+    sources, bordered, size = system.full_sources(), system.is_bordered, len(system.base)
+    spread, leverage, solved = np.empty(len(wanted.col)), 0.0, np.empty(system.shape, system.right.dtype)
     for row, (matrix, right) in enumerate(assemble(system)):
         solution = solve(matrix, np.column_stack([np.eye(size, dtype=right.dtype), right]))
         inverse, solved[row] = solution[:, :size], solution[:, size]

@@ -67,7 +67,7 @@ _Parts = tuple[Floats, Floats, Floats]
 
 def explain_ridge(system: RowSystems, wanted: Wanted, factors: slice) -> Explained:
     """Explain theta . beta as ``system`` determines it. A row without a solution has NaN. factors : of the unknowns."""
-    sources, bordered = system.full_sources, system.is_bordered
+    sources, bordered = system.full_sources(), system.is_bordered
 
     def parts() -> Iterator[_Parts]:
         for row, (matrix, _) in enumerate(assemble(system)):
@@ -76,7 +76,7 @@ def explain_ridge(system: RowSystems, wanted: Wanted, factors: slice) -> Explain
             sought[:, factors] = sources[wanted.of_row(row), factors]
             of_pair = solve(matrix, sought.T).T
             of_rating = gather(sources, system, start, end, bordered) * system.pull[start:end, None]
-            yield of_pair @ system.right[row], of_pair, of_rating
+            yield of_pair @ system.right[row % len(system.right)], of_pair, of_rating
 
     return _collect(parts(), system.row_ptr, wanted)
 

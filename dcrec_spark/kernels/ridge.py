@@ -109,14 +109,14 @@ def row_systems(
     has_confounder, own_weight = block.has_confounder, block.has_confounder and design.per_user
     at, gram = TermColumns.of(design, block.exposure.shape[1], not of_users), sums["augmented"]
     known = known or known_part(others, of_users, has_confounder, shared, design)
-    # The known part of each mean times the sources, over all pairs, (n, sources).
+    # The known part of each mean times the sources, over all pairs, (n, sources) or (1, sources).
     everyone = shared.intercept * gram[at.sources, at.one] + gram[at.sources, at.other].sum(axis=1)
-    everyones = np.tile(everyone, (len(block.row_ptr) - 1, 1))
+    everyones = everyone[None]
     if at.slopes.stop > at.slopes.start:
-        everyones += block.covariates @ gram[at.slopes, at.sources]
+        everyones = everyones + block.covariates @ gram[at.slopes, at.sources]
     if has_confounder and not (own_weight and of_users):
         drawn = gram[at.weighted, at.sources] if own_weight else shared.gamma * gram[at.exposure, at.sources]
-        everyones += block.exposure @ drawn
+        everyones = everyones + block.exposure @ drawn
     # Of each pair the curvature w - z w0 and the pull w (y - offset) + z w0 shown. The offset is the known part of its
     # mean, and ``shown`` is that part with the product of the exposures in the place of h.
     curvature, pull = np.empty(len(block.col), others.dtype), np.empty(len(block.col), others.dtype)
@@ -131,8 +131,8 @@ def row_systems(
         curvature=curvature,
         pull=pull,
         base=design.on_preference * gram[np.ix_(at.sources, at.sources)],
-        ridge=design.ridge(block.n_pairs, of_users),
-        border=np.zeros((len(everyones), 0)),
+        ridge=design.ridge(block.n_pairs, of_users, others.dtype),
+        border=np.zeros((len(block.row_ptr) - 1, 0)),
         right=-design.on_preference * everyones,
         rank=len(at.sources) - design.biases,
         first=design.solved(of_users).start,
@@ -160,14 +160,14 @@ def _with_confounder(
     """
     from dcrec_spark.kernels.loops import pairs
 
-    n, size = system.right.shape
+    n, size = system.shape
     w0, z_w0 = design.unobserved, design.on_preference
     exposure, prior = block.exposure.astype(np.float64), design.reg.confounder
     border, right = np.empty((n, size + 1)), np.empty((n, size + 1))
     border[:, :size] = z_w0 * (exposure @ gram[at.exposure, at.sources])
     if block.low_rank is not block.a_hat and z_w0:
         missing = block.a_hat - block.low_rank
-        border[:, :size] += z_w0 * row_products(block.row_ptr, block.col, missing, system.full_sources)
+        border[:, :size] += z_w0 * row_products(block.row_ptr, block.col, missing, system.full_sources())
     shown = of_mean if design.everywhere else (_of_all(shared.intercept), np.empty(0))
     added = np.empty((n, 2))
     given = loop_inputs(block), *map(loop_input, (*of_mean, *shown)), float(w0), float(z_w0)
@@ -183,6 +183,5 @@ def _with_confounder(
     right[:, size] = prior * shared.gamma - w0 * everyones + added[:, 1]
     base = np.zeros((size + 1, size + 1))
     base[:size, :size] = system.base
-    return system._replace(
-        base=base, ridge=np.column_stack([system.ridge, np.full(n, prior)]), border=border, right=right
-    )
+    ridge = np.hstack([system.ridge, np.full((len(system.ridge), 1), prior)])
+    return system._replace(base=base, ridge=ridge, border=border, right=right)

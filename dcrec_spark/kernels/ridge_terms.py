@@ -131,10 +131,14 @@ class Design(NamedTuple):
         """Whether there is one gamma for all users, be it the users' only one or the one that theirs depart from."""
         return self.pooled or not self.per_user
 
-    def ridge(self, pairs: NDArray[np.int64], is_user: bool) -> Floats:
-        """Return the regularisers of the unknowns of each row but gamma, (n, F). pairs : (n,) how many a row has."""
-        regs = np.full((len(pairs), self.width + self.biases), self.reg.confounder)
-        regs[:, self.factors] = self.reg.counts(pairs)[:, None] * self.reg.factor
+    def ridge(self, pairs: NDArray[np.int64], is_user: bool, dtype: Any = np.float64) -> Floats:
+        """Return the regularisers of the unknowns of each row but gamma, (n, F), or (1, F) if all rows have the same.
+
+        pairs : (n,) how many a row has.
+        """
+        counts = self.reg.counts(pairs if self.reg.by_count else pairs[:1])
+        regs = np.full((len(counts), self.width + self.biases), self.reg.confounder, dtype)
+        regs[:, self.factors] = counts[:, None] * self.reg.factor
         regs[:, self.width :] = self.reg.bias
         return self.unknowns(regs, is_user)
 
@@ -203,9 +207,9 @@ class RowSystems(NamedTuple):
     row_ptr, col, a_hat : of the pairs, as :class:`RatingBlock` has them.
     X : of each nonzero the factors and covariates of its source, a one for the bias, and h where there is a border.
     sources : (m, first + rank or more) rows of the other side, factors and covariates from the column ``first`` on.
-    base : (F, F) the same for all rows. ridge : (n, F) the row's regularisers. border : (n, F) the last row of each
-    row's matrix, or (n, 0). right : (n, F). curvature, pull : (nnz,). rank : number of factors and slopes, which come
-    first.
+    base : (F, F) the same for all rows. ridge : the row's regularisers. ridge, right : (n, F), or (1, F) if all rows
+    have the same. border : (n, F) the last row of each row's matrix, or (n, 0). curvature, pull : (nnz,).
+    rank : number of factors and slopes, which come first.
     """
 
     row_ptr: NDArray[np.int64]
@@ -222,6 +226,11 @@ class RowSystems(NamedTuple):
     first: int = 0
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and unknowns of each, (n, F)."""
+        return len(self.row_ptr) - 1, len(self.base)
+
+    @property
     def is_bordered(self) -> bool:
         """Whether the last of the unknowns is the weight of h."""
         return bool(self.border.shape[1])
@@ -231,13 +240,16 @@ class RowSystems(NamedTuple):
         """Whether the unknown after the factors is a bias."""
         return bool(len(self.base) - self.is_bordered > self.rank)
 
-    @property
-    def full_sources(self) -> Floats:
-        """The sources of all unknowns, (m, F), made anew: ones for the bias. Zeros hold the place of h."""
-        beyond = np.zeros((len(self.sources), len(self.base) - self.rank), self.sources.dtype)
+    def full_sources(self, multiple: int = 1) -> Floats:
+        """Return the sources of all unknowns, (m, F): ones for the bias. Zeros hold the place of h, and fill columns.
+
+        multiple : of so many columns.
+        """
+        full = np.zeros((len(self.sources), -(-len(self.base) // multiple) * multiple), self.sources.dtype)
+        full[:, : self.rank] = self.sources[:, self.first : self.first + self.rank]
         if self.has_bias:
-            beyond[:, 0] = 1
-        return np.hstack([self.sources[:, self.first : self.first + self.rank], beyond])
+            full[:, self.rank] = 1
+        return full
 
     def of_row(self, row: int, half: Floats, right: Floats) -> "RowSystems":
         """Return the system of one row without nonzeros, whose sums over them are given.
@@ -254,7 +266,7 @@ class RowSystems(NamedTuple):
             row_ptr=np.zeros(2, np.int64),
             **none,
             base=(self.base + matrix).astype(narrow),
-            ridge=self.ridge[row : row + 1],
+            ridge=self.ridge[[row % len(self.ridge)]],
             border=self.border[row : row + 1],
-            right=(self.right[row : row + 1] + right).astype(narrow),
+            right=(self.right[[row % len(self.right)]] + right).astype(narrow),
         )

@@ -28,14 +28,13 @@ def solve_rows(system: RowSystems) -> Floats:
     """Solve each row of a :class:`RowSystems`. A row whose matrix is not positive definite becomes NaN."""
     from dcrec_spark.kernels.loops import ridge
 
-    solved = np.empty_like(system.right)
+    solved = np.empty(system.shape, system.right.dtype)
     over_rows(ridge.solve_rows, system.row_ptr, _in_lines(system), solved)
     return solved
 
 
 def _in_lines(system: RowSystems) -> RowSystems:
-    full = system.full_sources
-    filled = np.pad(full, ((0, 0), (0, -full.shape[1] % (_LINE // system.right.itemsize))))
+    filled = system.full_sources(_LINE // system.right.itemsize)
     return loop_inputs(system._replace(sources=filled), system.right.dtype)
 
 
@@ -69,7 +68,7 @@ def assemble(system: RowSystems) -> Iterator[tuple[Floats, Floats]]:
     from dcrec_spark.kernels.loops import ridge
 
     given = _in_lines(system)
-    n_rows, size = system.right.shape
+    n_rows, size = system.shape
     at_once = max(1, MATRICES // size**2)
     for begin in range(0, n_rows, at_once):
         end = min(n_rows, begin + at_once)
@@ -90,7 +89,7 @@ def sums_over_pairs(
     """
     design = design._replace(reg=Regulariser(0.0, 0.0, 0.0, 0.0))
     system = row_systems(block, users, {"augmented": np.zeros_like(gram)}, shared, design, of_users=False)
-    n, size = system.right.shape
+    n, size = system.shape
     lower = np.tril_indices(size)
     halves, rights = np.empty((n, len(lower[0]))), np.empty((n, size))
     for row, (matrix, right) in enumerate(assemble(system)):

@@ -79,8 +79,12 @@ def _declared_memory(spark: SparkSession) -> tuple[float, int]:
     heap = int(found[1]) * 1024 ** ("bkmgt".index(found[2]) if found[2] else 2)
     # Without the setting an executor has one core on YARN and Kubernetes, and elsewhere all of its machine.
     tasks = int(conf.get("spark.executor.cores", None) or (1 if master.startswith(("yarn", "k8s")) else cores(spark)))
-    share = float(conf.get("spark.memory.fraction", None) or 0.6)
-    return max(0.0, (heap - 300 * 2**20) * share / tasks), tasks
+    return max(0.0, (heap - 300 * 2**20) * data_share(spark) / tasks), tasks
+
+
+def data_share(spark: SparkSession) -> float:
+    """Return the share of a heap, without what Spark keeps for itself, that data may take."""
+    return float(spark.conf.get("spark.memory.fraction", None) or 0.6)
 
 
 def is_local(spark: SparkSession) -> bool:

@@ -58,18 +58,18 @@ def equations_of(seed: int, block: CountBlock, n_cols: int, width: int, bordered
 def row_equations(system: RowSystems) -> Equations:
     """A = base + diag(ridge) + border + X' diag(curvature) X and b = right + X' pull of each row, dense."""
     equations = []
-    for u in range(len(system.right)):
+    for u in range(len(system.row_ptr) - 1):
         pairs = slice(system.row_ptr[u], system.row_ptr[u + 1])
         columns = [system.sources[system.col[pairs], : system.rank].astype(float)]
         if system.has_bias:
             columns.append(np.ones((len(columns[0]), 1)))
-        left = system.base + np.diag(system.ridge[u].astype(float))
+        left = system.base + np.diag(system.ridge[u % len(system.ridge)].astype(float))
         if system.is_bordered:
             columns.append(system.a_hat[pairs, None])
             left[-1] += system.border[u]
             left[:-1, -1] += system.border[u, :-1]
         x = np.hstack(columns)
-        equations.append((left + (x.T * system.curvature[pairs]) @ x, system.right[u] + system.pull[pairs] @ x))
+        equations.append((left + (x.T * system.curvature[pairs]) @ x, system.right[u % len(system.right)] + system.pull[pairs] @ x))
     return equations
 
 

@@ -19,7 +19,7 @@ def test_steps_end_where_the_loss_is_smallest_of_all_that_they_reach(seed: int, 
     """Of users and of items, some of which have no ratings, to the largest number on the way: rows may end at zero."""
     p, rng = problem_of(seed, kind), np.random.default_rng(seed)
     for system in (p.users_system(p.start), p.items_system(p.start)):
-        start = rng.standard_normal(system.right.shape)
+        start = rng.standard_normal(system.shape)
         for steps in (1, 2):
             rows = zip(start, row_equations(system), strict=True)
             expected = np.array([best_of(steps, x, *row) for x, row in rows])

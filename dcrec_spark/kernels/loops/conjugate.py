@@ -24,14 +24,15 @@ def descend_rows(first: int, last: int, given: RowSystems, steps: int, negligibl
     diagonal, residual = np.empty(width, kind), np.empty(width, kind)
     direction, scaled = np.empty(width, kind), np.empty(width, kind)
     for row in range(first, last):
+        own_ridge, own_right = row % len(ridge), row % len(given.right)
         for k in range(width):
             unknown[k] = x[row, k]
-            diagonal[k] = base[k, k] + ridge[row, k]
+            diagonal[k] = base[k, k] + ridge[own_ridge, k]
         if bordered:
             diagonal[width - 1] += given.border[row, width - 1]
         _multiply_shared(row, given, has_base, unknown, product)
         for k in range(width):
-            residual[k] = given.right[row, k] - product[k]
+            residual[k] = given.right[own_right, k] - product[k]
         _add_residual(row, given, unknown, gathered, drawn, added, diagonal, residual)
         left, size, definite = 0.0, 0.0, True
         for k in range(width):
@@ -123,13 +124,13 @@ def _gather(begin: int, length: int, given: RowSystems, gathered: Numbers) -> No
 @jit
 def _multiply_shared(row: int, given: RowSystems, has_base: bool, x: Numbers, product: Numbers) -> None:
     """Multiply a row's matrix, without its nonzeros, with x."""
-    last, border = len(x) - 1, given.border
+    last, border, own_ridge = len(x) - 1, given.border, row % len(given.ridge)
     if has_base:
         np.dot(given.base, x, product)
     else:
         product[:] = 0.0
     for k in range(last + 1):
-        product[k] += given.ridge[row, k] * x[k]
+        product[k] += given.ridge[own_ridge, k] * x[k]
     if border.shape[1] > 0:
         across = 0.0
         for k in range(last):

@@ -136,12 +136,13 @@ def _assemble(
 ) -> None:
     """Assemble a row's matrix in the triangle, and its right-hand side."""
     width, bordered, one = given.right.shape[1], given.border.shape[1] > 0, triangle.dtype.type(1.0)
-    rows = tiled(width)
+    # A table of one row holds for all rows.
+    rows, own_ridge, own_right = tiled(width), row % len(given.ridge), row % len(given.right)
     triangle[:] = common
     right[:] = 0.0
     for j in range(width):
-        triangle[place(rows, j, j)] += given.ridge[row, j]
-        right[j] = given.right[row, j]
+        triangle[place(rows, j, j)] += given.ridge[own_ridge, j]
+        right[j] = given.right[own_right, j]
         if bordered:
             triangle[place(rows, width - 1, j)] += given.border[row, j]
     for start in range(given.row_ptr[row], given.row_ptr[row + 1], PIECE):

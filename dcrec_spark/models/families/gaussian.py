@@ -213,7 +213,7 @@ class GaussianSteps(Steps):
     def solve(self, system: RowSystems, before: Floats | None) -> Floats:
         """Return the rows of a system after a step from where they were. None: from zeros, by conjugate gradients."""
         if self.gradients:
-            begin = np.zeros_like(system.right) if before is None else before
+            begin = np.zeros(system.shape, system.right.dtype) if before is None else before
             solved = solvers.descend(system, begin, self.gradients)
         else:
             solved = solvers.solve_rows(system)
@@ -288,8 +288,9 @@ def step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: 
     system = system_of(inputs, ratings, model, shared, is_user)
     before = None
     if inputs.memory:  # where the last step left the rows, the users' weights moved along with the common one
-        left: Floats = inputs.memory["rows"].astype(model.precision)
-        if is_user and ratings.has_confounder and design.per_user:
+        left: Floats = inputs.memory["rows"].astype(model.precision, copy=False)
+        if shared.moved and is_user and ratings.has_confounder and design.per_user:
+            left = left.copy()
             left[:, -1] += shared.moved
         before = design.unknowns(left, is_user)
     rows = model.solve(system, before)

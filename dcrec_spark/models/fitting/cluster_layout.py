@@ -27,7 +27,15 @@ from dcrec_spark.models.fitting.layout import Layout, MemoryRows, Part
 from dcrec_spark.models.fitting.layout_settings import LayoutSettings, width_of
 from dcrec_spark.models.fitting.places import places
 from dcrec_spark.spark.compat import collect_arrow, place
-from dcrec_spark.spark.lineage import Broadcasted, broadcast, broadcast_bytes, cores, fixed_placement, task_memory
+from dcrec_spark.spark.lineage import (
+    Broadcasted,
+    broadcast,
+    broadcast_bytes,
+    cores,
+    data_share,
+    fixed_placement,
+    task_memory,
+)
 from dcrec_spark.spark.planning import few_partitions
 
 _log = logging.getLogger(__name__)
@@ -167,7 +175,7 @@ def _count_blocks(
     size = Size(rows["user"], rows["item"], nonzeros, settings.width // 2 - 1, 0, number_bytes)
     # Disk takes some hundredths more time where memory has room, and less where it has not. With half as many blocks
     # again, fits at rank 50 ended in a heap of 1 GB.
-    if short := short_of_memory(size, *memory, n_cores):
+    if short := short_of_memory(size, *memory, n_cores, data_share(spark)):
         _log.warning(short)
         least = {name: least[name] * 3 // 2 for name in least}
     return {name: block_count(rows[name], n_cores, settings.blocks, least[name]) for name in rows}, bool(short)

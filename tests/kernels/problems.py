@@ -69,7 +69,8 @@ def row_equations(system: RowSystems) -> Equations:
             left[-1] += system.border[u]
             left[:-1, -1] += system.border[u, :-1]
         x = np.hstack(columns)
-        equations.append((left + (x.T * system.curvature[pairs]) @ x, system.right[u % len(system.right)] + system.pull[pairs] @ x))
+        right = system.right[u % len(system.right)] + system.pull[pairs] @ x
+        equations.append((left + (x.T * system.curvature[pairs]) @ x, right))
     return equations
 
 

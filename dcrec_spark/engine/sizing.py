@@ -175,9 +175,7 @@ def plan_cluster(size: Size, cores: int, executors: int | None = None) -> Cluste
     return ClusterPlan(executors, cores, heap, overhead, disk, driver, sent / executors)
 
 
-def short_of_memory(
-    size: Size, of_task: float, tasks: int, cores: int, data_share: float = _DATA_SHARE
-) -> str | None:
+def short_of_memory(size: Size, of_task: float, tasks: int, cores: int, data_share: float = _DATA_SHARE) -> str | None:
     """Return what is said if executors have less heap than :func:`plan_cluster` gives them. None: they have enough.
 
     of_task, tasks : of :func:`least_blocks`. cores : of the whole cluster. data_share : of the heap, as Spark is set.

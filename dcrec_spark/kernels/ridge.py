@@ -183,5 +183,5 @@ def _with_confounder(
     right[:, size] = prior * shared.gamma - w0 * everyones + added[:, 1]
     base = np.zeros((size + 1, size + 1))
     base[:size, :size] = system.base
-    ridge = np.hstack([system.ridge, np.full((len(system.ridge), 1), prior)])
+    ridge = np.hstack([system.ridge, np.full((len(system.ridge), 1), prior, system.ridge.dtype)])
     return system._replace(base=base, ridge=ridge, border=border, right=right)

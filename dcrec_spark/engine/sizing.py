@@ -176,15 +176,17 @@ def plan_cluster(size: Size, cores: int, executors: int | None = None) -> Cluste
 
 
 def short_of_memory(size: Size, of_task: float, tasks: int, cores: int, data_share: float = _DATA_SHARE) -> str | None:
-    """Return what is said if executors have less heap than :func:`plan_cluster` gives them. None: they have enough.
+    """Return what is said if executors have less room for data than :func:`plan_cluster` gives them, else None.
 
-    of_task, tasks : of :func:`least_blocks`. cores : of the whole cluster. data_share : of the heap, as Spark is set.
+    of_task, tasks : of :func:`least_blocks`. cores : of the whole cluster.
+    data_share : the share of the heap that Spark gives to data.
     """
     heap = of_task * tasks / data_share + _RESERVED_BYTES
     planned = plan_cluster(size, tasks, max(1, cores // tasks)).heap
     # A JVM that does not know its memory says nothing, and for little data any heap is enough.
     is_little = planned < _LITTLE_DATA * _JVM_BYTES
-    planned = (planned - _RESERVED_BYTES) * _DATA_SHARE / data_share + _RESERVED_BYTES
+    # A larger share for data leaves what Java and the copies of a block need.
+    planned = max(planned, (planned - _RESERVED_BYTES) * _DATA_SHARE / data_share + _RESERVED_BYTES)
     if not of_task or heap >= planned or is_little:
         return None
     return (

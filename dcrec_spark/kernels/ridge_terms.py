@@ -132,11 +132,11 @@ class Design(NamedTuple):
         return self.pooled or not self.per_user
 
     def ridge(self, pairs: NDArray[np.int64], is_user: bool, dtype: Any = np.float64) -> Floats:
-        """Return the regularisers of the unknowns of each row but gamma, (n, F), or (1, F) if all rows have the same.
+        """Return the regularisers of the unknowns of each row but gamma, (n, F), or (1, F) if all rows share them.
 
-        pairs : (n,) how many a row has.
+        pairs : (n,) how many a row has. dtype : of the result.
         """
-        counts = self.reg.counts(pairs if self.reg.by_count else pairs[:1])
+        counts = self.reg.counts(pairs) if self.reg.by_count else np.ones(1)
         regs = np.full((len(counts), self.width + self.biases), self.reg.confounder, dtype)
         regs[:, self.factors] = counts[:, None] * self.reg.factor
         regs[:, self.width :] = self.reg.bias
@@ -207,9 +207,9 @@ class RowSystems(NamedTuple):
     row_ptr, col, a_hat : of the pairs, as :class:`RatingBlock` has them.
     X : of each nonzero the factors and covariates of its source, a one for the bias, and h where there is a border.
     sources : (m, first + rank or more) rows of the other side, factors and covariates from the column ``first`` on.
-    base : (F, F) the same for all rows. ridge : the row's regularisers. ridge, right : (n, F), or (1, F) if all rows
-    have the same. border : (n, F) the last row of each row's matrix, or (n, 0). curvature, pull : (nnz,).
-    rank : number of factors and slopes, which come first.
+    base : (F, F) the same for all rows. ridge : each row's regularisers. right : of each row. Both are (n, F), or
+    (1, F) if all rows share them. border : (n, F) the last row of each row's matrix, or (n, 0).
+    curvature, pull : (nnz,). rank : number of factors and slopes, which come first.
     """
 
     row_ptr: NDArray[np.int64]
@@ -241,9 +241,9 @@ class RowSystems(NamedTuple):
         return bool(len(self.base) - self.is_bordered > self.rank)
 
     def full_sources(self, multiple: int = 1) -> Floats:
-        """Return the sources of all unknowns, (m, F): ones for the bias. Zeros hold the place of h, and fill columns.
+        """Return the sources of all unknowns, (m, F): ones for the bias, zeros for h.
 
-        multiple : of so many columns.
+        multiple : columns of zeros follow, until there is a multiple of so many.
         """
         full = np.zeros((len(self.sources), -(-len(self.base) // multiple) * multiple), self.sources.dtype)
         full[:, : self.rank] = self.sources[:, self.first : self.first + self.rank]

@@ -84,7 +84,9 @@ def _declared_memory(spark: SparkSession) -> tuple[float, int]:
 
 def data_share(spark: SparkSession) -> float:
     """Return the share of a heap, without what Spark keeps for itself, that data may take."""
-    return float(spark.conf.get("spark.memory.fraction", None) or 0.6)
+    # A running classic session takes other settings, but its executors keep those they were started with.
+    conf: Any = spark.sparkContext.getConf() if is_classic(spark) else spark.conf
+    return float(conf.get("spark.memory.fraction", None) or 0.6)
 
 
 def is_local(spark: SparkSession) -> bool:

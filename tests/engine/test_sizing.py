@@ -68,10 +68,13 @@ def test_executors_with_too_little_heap_are_told_what_the_fit_needs() -> None:
     assert "a heap of 4.0 GB is found, and 4.2 GB are planned for 100,000,000 ratings" in told
     assert f"spark.executor.memory={planned.conf()['spark.executor.memory']}" in told
     assert short_of_memory(size, data_of[6], tasks=1, cores=2) is None
-    # With spark.memory.fraction=0.4 the same 6 GB have room for fewer data.
+    # With spark.memory.fraction=0.4 the same 6 GB have room for less data. With 0.9 the plan stays.
     told = short_of_memory(size, data_of[6] * 0.4 / 0.6, tasks=1, cores=2, data_share=0.4)
     assert told is not None
     assert "a heap of 6.0 GB is found, and 6.2 GB are planned" in told
+    told = short_of_memory(size, data_of[4] * 0.9 / 0.6, tasks=1, cores=2, data_share=0.9)
+    assert told is not None
+    assert "a heap of 4.0 GB is found, and 4.2 GB are planned" in told
     assert short_of_memory(size, 0.0, tasks=1, cores=2) is None  # unknown
     assert short_of_memory(Size(20_000, 5_000, 100_000), 0.6 * (GB - 300 * MB), tasks=1, cores=2) is None  # little data
 

@@ -60,7 +60,7 @@ def row_equations(system: RowSystems) -> Equations:
     equations = []
     for u in range(len(system.row_ptr) - 1):
         pairs = slice(system.row_ptr[u], system.row_ptr[u + 1])
-        columns = [system.sources[system.col[pairs], : system.rank].astype(float)]
+        columns = [system.sources[system.col[pairs], system.first : system.first + system.rank].astype(float)]
         if system.has_bias:
             columns.append(np.ones((len(columns[0]), 1)))
         left = system.base + np.diag(system.ridge[u % len(system.ridge)].astype(float))

@@ -12,7 +12,7 @@ from tests.reference.poisson import Array
 SEEDS = st.integers(0, 2**32)
 
 
-@pytest.mark.parametrize("kind", ["classical", "biases-everywhere-by-count", "pooled", "pooled-everywhere"])
+@pytest.mark.parametrize("kind", ["classical", "biases-everywhere-by-count", "pooled", "covariates-everywhere"])
 @settings(max_examples=10)
 @given(seed=SEEDS)
 def test_steps_end_where_the_loss_is_smallest_of_all_that_they_reach(seed: int, kind: str) -> None:

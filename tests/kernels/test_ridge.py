@@ -88,7 +88,25 @@ def one_row(block: RatingBlock, row: int, pairs: slice = slice(None)) -> RatingB
     return RatingBlock(np.array([0, len(at)]), *of_pairs, block.exposure[row : row + 1])
 
 
-@pytest.mark.parametrize("kind", ["weighted", "biases-global", "pooled-everywhere"])
+@pytest.mark.parametrize(
+    ("kind", "ridge_rows", "right_rows"),
+    [("classical", 1, 1), ("weighted-user", 1, 40), ("biases-everywhere-by-count", 40, 1)],
+)
+def test_numbers_that_all_rows_share_are_held_once(kind: str, ridge_rows: int, right_rows: int) -> None:
+    p = problem_of(3, kind, (40, 30))
+    system = p.users_system(p.start)
+    assert (len(system.ridge), len(system.right)) == (ridge_rows, right_rows)
+    each = system._replace(**{n: np.broadcast_to(getattr(system, n), system.shape) for n in ("ridge", "right")})
+    np.testing.assert_array_equal(solvers.solve_rows(system), solvers.solve_rows(each))
+    padded = system.full_sources(8)
+    np.testing.assert_array_equal(padded[:, : system.shape[1]], system.full_sources())
+    assert padded.shape[1] % 8 == 0
+    assert not padded[:, system.shape[1] :].any()
+
+
+@pytest.mark.parametrize(
+    "kind", ["classical", "weighted", "biases-everywhere-by-count", "biases-global", "pooled-everywhere"]
+)
 @settings(max_examples=10)
 @given(seed=SEEDS)
 def test_an_item_is_solved_by_sums_over_parts_of_its_users(seed: int, kind: str) -> None:
@@ -97,12 +115,14 @@ def test_an_item_is_solved_by_sums_over_parts_of_its_users(seed: int, kind: str)
     users, shared = np.random.default_rng(seed).standard_normal(p.rows(p.start)[0].shape), Shared(0.2, 0.3)
     sums = ridge_sums.side_sums(users, p.users.exposure, p.design, True)
     whole = solvers.solve_rows(ridge.row_systems(p.items, users, sums, shared, p.design, of_users=False))
+    counts = np.diff(p.items.row_ptr)
+    nothing = one_row(p.items, 0, slice(0))
+    nothing = nothing._replace(row_ptr=np.zeros_like(p.items.row_ptr), exposure=p.items.exposure, elsewhere=counts)
+    none = ridge.row_systems(nothing, users, sums, shared, p.design, of_users=False)
     for row in range(len(whole)):
         half_way = len(one_row(p.items, row).col) // 2
         parts = [one_row(p.items, row, part) for part in (slice(half_way), slice(half_way, None))]
-        none = one_row(p.items, row, slice(0))._replace(elsewhere=np.diff(p.items.row_ptr)[row : row + 1])
         parts = [part._replace(exposure=np.zeros_like(part.exposure)) for part in parts]
         added = [solvers.sums_over_pairs(part, users, sums["augmented"], shared, p.design) for part in parts]
         half, right = (sum(part[0] for part in of_parts) for of_parts in zip(*added, strict=True))
-        system = ridge.row_systems(none, users, sums, shared, p.design, of_users=False).of_row(0, half, right)
-        assert_same(solvers.solve_rows(system)[0], whole[row], 1e-9)
+        assert_same(solvers.solve_rows(none.of_row(row, half, right))[0], whole[row], 1e-9)

@@ -62,6 +62,7 @@ def test_a_task_has_its_share_of_the_heap(spark: SparkSession) -> None:
     of_task, tasks = lineage.task_memory(spark)
     assert tasks == lineage.cores(spark)
     assert 0.2 * heap < tasks * of_task < heap
+    assert lineage.data_share(spark) == 0.6
 
 
 @pytest.mark.parametrize(

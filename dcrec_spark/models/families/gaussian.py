@@ -290,8 +290,7 @@ def step(inputs: KernelInput, *, model: GaussianSteps, shared: Shared, is_user: 
     if inputs.memory:  # where the last step left the rows, the users' weights moved along with the common one
         left: Floats = inputs.memory["rows"].astype(model.precision, copy=False)
         if shared.moved and is_user and ratings.has_confounder and design.per_user:
-            left = left.copy()
-            left[:, -1] += shared.moved
+            left = np.hstack([left[:, :-1], left[:, -1:] + left.dtype.type(shared.moved)])
         before = design.unknowns(left, is_user)
     rows = model.solve(system, before)
     if inputs.parts:

@@ -185,7 +185,7 @@ def short_of_memory(size: Size, of_task: float, tasks: int, cores: int, data_sha
     planned = plan_cluster(size, tasks, max(1, cores // tasks)).heap
     # A JVM that does not know its memory says nothing, and for little data any heap is enough.
     is_little = planned < _LITTLE_DATA * _JVM_BYTES
-    # A larger share for data leaves what Java and the copies of a block need.
+    # Java and the copies of a block need as much, even where data may take a larger share.
     planned = max(planned, (planned - _RESERVED_BYTES) * _DATA_SHARE / data_share + _RESERVED_BYTES)
     if not of_task or heap >= planned or is_little:
         return None

@@ -131,7 +131,7 @@ class Design(NamedTuple):
         """Whether there is one gamma for all users, be it the users' only one or the one that theirs depart from."""
         return self.pooled or not self.per_user
 
-    def ridge(self, pairs: NDArray[np.int64], is_user: bool, dtype: Any = np.float64) -> Floats:
+    def ridge(self, pairs: NDArray[np.int64], is_user: bool, dtype: Any) -> Floats:
         """Return the regularisers of the unknowns of each row but gamma, (n, F), or (1, F) if all rows share them.
 
         pairs : (n,) how many a row has. dtype : of the result.
@@ -207,9 +207,9 @@ class RowSystems(NamedTuple):
     row_ptr, col, a_hat : of the pairs, as :class:`RatingBlock` has them.
     X : of each nonzero the factors and covariates of its source, a one for the bias, and h where there is a border.
     sources : (m, first + rank or more) rows of the other side, factors and covariates from the column ``first`` on.
-    base : (F, F) the same for all rows. ridge : each row's regularisers. right : of each row. Both are (n, F), or
-    (1, F) if all rows share them. border : (n, F) the last row of each row's matrix, or (n, 0).
-    curvature, pull : (nnz,). rank : number of factors and slopes, which come first.
+    base : (F, F) the same for all rows. ridge, right : each row's regularisers and right-hand side, (n, F), or (1, F)
+    if all rows share them. border : (n, F) the last row of each row's matrix, or (n, 0). curvature, pull : (nnz,).
+    rank : number of factors and slopes, which come first.
     """
 
     row_ptr: NDArray[np.int64]

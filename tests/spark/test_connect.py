@@ -16,7 +16,7 @@ import pytest
 from dcrec_spark.spark.compat import series_of
 from tests.spark.fits import MODELS, run_python
 from tests.spark.standalone import ROOT, finished, plain_environment
-from tests.spark.test_versions import publishes_to_parquet_and_iceberg
+from tests.spark.test_versions import HAS_ICEBERG, publish_on_executors
 
 pytestmark = pytest.mark.skipif(
     series_of(pyspark.__version__) == "3.5", reason="its server is an archive of its own, and has no Arrow tables"
@@ -111,7 +111,8 @@ def test_it_says_what_a_classic_session_does(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_its_jobs_publish_to_parquet_and_iceberg(tmp_path: Path) -> None:
-    publishes_to_parquet_and_iceberg(tmp_path, SPARK_REMOTE="local-cluster[2,1,1024]")
+    listed = publish_on_executors(tmp_path, SPARK_REMOTE="local-cluster[2,1,1024]")
+    assert listed.count("current") == 1 + HAS_ICEBERG
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,8 @@ from tests.spark.standalone import DCREC, ROOT
 
 pytestmark = pytest.mark.process
 
+SERIES = series_of(pyspark.__version__)
+HAS_ICEBERG = SERIES in series_with_runtime("iceberg")
 HERE, OTHER = sys.executable, os.environ.get("DCREC_OTHER_PYTHON", sys.executable)
 
 
@@ -36,11 +38,14 @@ def test_a_model_saved_by_one_spark_is_loaded_by_another(saves: str, loads: str,
 
 
 def test_a_run_on_executors_publishes_to_parquet_and_iceberg(tmp_path: Path) -> None:
-    publishes_to_parquet_and_iceberg(tmp_path)
+    assert publish_on_executors(tmp_path).count("current") == 1 + HAS_ICEBERG
 
 
-def publishes_to_parquet_and_iceberg(tmp_path: Path, **environment: str) -> None:
-    """Where Iceberg has no runtime for this Spark, it says so, and publishes to Parquet alone."""
+def publish_on_executors(tmp_path: Path, **environment: str) -> str:
+    """Publish a run to Parquet and Iceberg, and list the runs of both places.
+
+    Where Iceberg has no runtime for this Spark, a dry run must say so, and Parquet is the only place.
+    """
     blocks = {"engine.exchange": "blocks", "engine.num_blocks": 2, "spark.checkpoint_dir": tmp_path / "checkpoints"}
     settings = {**small_job(tmp_path, 24, 20), **blocks, "spark.master": "local-cluster[2,1,1024]"}
     conf = {
@@ -49,17 +54,14 @@ def publishes_to_parquet_and_iceberg(tmp_path: Path, **environment: str) -> None
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": str(tmp_path / "lake"),
     }
-    series = series_of(pyspark.__version__)
-    has_runtime = series in series_with_runtime("iceberg")
-    if has_runtime:
+    if HAS_ICEBERG:
         (archive,) = fetch_jars(ROOT / "build" / "jars", ["iceberg"])
         conf["spark.jars"] = str(archive)
     iceberg = {"warehouses.iceberg": "lake.shop", "spark.conf": json.dumps(conf)}
-    if not has_runtime:
-        with pytest.raises(AssertionError, match=f"Iceberg has no runtime for Spark {series}"):
+    if not HAS_ICEBERG:
+        with pytest.raises(AssertionError, match=f"Iceberg has no runtime for Spark {SERIES}"):
             run_python(HERE, DCREC[-1], "retrain", *options_of(settings | iceberg), "--dry-run", **environment)
         iceberg = {}
     assert "published" in run_python(HERE, DCREC[-1], "retrain", *options_of(settings | iceberg), **environment)
     verify(str(run_directory(tmp_path / "out")))
-    runs = run_python(HERE, DCREC[-1], "runs", *options_of({"output.path": tmp_path / "out", **iceberg}), **environment)
-    assert runs.count("current") == 1 + has_runtime, runs
+    return run_python(HERE, DCREC[-1], "runs", *options_of({"output.path": tmp_path / "out", **iceberg}), **environment)

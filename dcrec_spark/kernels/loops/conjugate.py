@@ -24,6 +24,7 @@ def descend_rows(first: int, last: int, given: RowSystems, steps: int, negligibl
     diagonal, residual = np.empty(width, kind), np.empty(width, kind)
     direction, scaled = np.empty(width, kind), np.empty(width, kind)
     for row in range(first, last):
+        # A table of one row holds for all rows.
         own_ridge, own_right = row % len(ridge), row % len(given.right)
         for k in range(width):
             unknown[k] = x[row, k]
